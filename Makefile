@@ -17,8 +17,8 @@ DEMO = examples/translate/demo.txt
 DEMO_GERMAN = examples/translate/demo-de.txt
 
 ifdef BLAS
-CFLAGS += -DTRANSFORMER_BLAS $(shell pkg-config --cflags openblas 2>/dev/null)
-LDLIBS += -lopenblas
+override CFLAGS += -DTRANSFORMER_BLAS $(shell pkg-config --cflags openblas 2>/dev/null)
+override LDLIBS += -lopenblas
 endif
 
 # Folders of programs and of tests: build/NAME is compiled from NAME.c in one of them. tools/common and tests
@@ -61,6 +61,7 @@ build/transformer.o: tools/packaging/transformer.c transformer.h | build
 # quantize multiplies no matrices, and compiles in half the time without the vector kernels.
 build/quantize: TARGET_CFLAGS = -DTRANSFORMER_NO_SIMD
 build/bench: TARGET_CFLAGS = $(BENCH_CFLAGS)
+BENCH_CFLAGS =
 build/embedded: build/model.inc
 build/model.inc: tests/data/models/toy.safetensors | build
 	@od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' > $@

@@ -361,10 +361,10 @@
 
    Huge pages. On Linux on x86-64 and aarch64, the header asks the system for huge pages (madvise)
    for a model's memory, if the memory comes from malloc and is 4 MB or more. This makes loading and
-   single sentences faster. Such memory begins at a huge page, so 2 MB more are asked of malloc, most
-   of which stay unused, and up to 1 MB more for the bytes of a file. While a file is read, a huge page may take over 2 ms, because the host
-   of a virtual machine has taken memory back. The rest of the file then gets small pages. To turn
-   this off, define TFM_MALLOC(bytes) malloc(bytes) and TFM_FREE(pointer) free(pointer).
+   single sentences faster. Such memory begins at a huge page, so 2 MB more are asked of malloc and
+   mostly stay unused, and up to 1 MB more for a file. If a huge page takes over 2 ms, as on a host
+   that has taken memory back, the rest of the file gets small pages. To turn this off, define
+   TFM_MALLOC(bytes) malloc(bytes) and TFM_FREE(pointer) free(pointer).
 
    AMX. On Linux, the first call that chooses kernels (loading a model, tfm_cpu_string) asks for
    permission to use AMX (arch_prctl). The permission holds for the whole process: the stack frame
@@ -1525,7 +1525,7 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_request *re
     X(tfm_attention_inputs) X(tfm_relative_positions) X(tfm_attention_weights)                     \
     X(tfm_encoder_layer_weights) X(tfm_decoder_layer_weights) X(tfm_encoder_weights)               \
     X(tfm_decoder_weights) X(tfm_decoder_inputs) X(tfm_language) X(tfm_config)                     \
-    X(tfm_model_options) X(tfm_parallel) X(tfm_session_options) X(tfm_ids) X(tfm_request)           \
+    X(tfm_model_options) X(tfm_parallel) X(tfm_session_options) X(tfm_ids) X(tfm_request)          \
     X(tfm_forward_options) X(tfm_decode_options) X(tfm_result) X(tfm_span)                         \
     X(tfm_text) X(tfm_tokens)
 /* clang-format on */
@@ -1784,10 +1784,10 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
 #if defined(__linux__) && defined(__LP64__) && defined(__GNUC__) && !defined(__TINYC__) &&         \
     (defined(__x86_64__) || defined(__aarch64__))
 #define TFM__SYSTEM_CALLS
-#ifdef _GNU_SOURCE
+#if defined(__USE_GNU) || (defined(_GNU_SOURCE) && !defined(__GLIBC__))
 #include <unistd.h>
 #else
-extern long syscall(long number, ...); /* unistd.h has it for those who ask for all of GNU's */
+extern long syscall(long number, ...); /* OpenBLAS defines _GNU_SOURCE too late for unistd.h */
 #endif
 #endif
 /* Hooks of the tests and of tools/bench: multiplications and additions of products, in any thread;
@@ -1956,7 +1956,8 @@ TFM__WORDS(tfm__forced_words, "", 2, "none", "forced")
 TFM__WORDS(tfm__space_words, "", 3, "none", "add", "first")
 TFM__WORDS(tfm__trailing_words, "", 3, "none", "keep", "strip")
 TFM__WORDS(tfm__clean_words, "", 2, "none", "spaces")
-TFM__WORDS(tfm__metadata_words, "", 5, "transformer.config", "format", "license", "source", "revision")
+TFM__WORDS(tfm__metadata_words, "", 5, "transformer.config", "format", "license", "source",
+           "revision")
 /* clang-format on */
 
 /* Writes the words of a choice, "post|pre", or their names in C: "TFM_NORM_ORDER_POST or
@@ -2635,7 +2636,7 @@ static void tfm__atomic_increment(tfm__atomic *at) {
 }
 static void tfm__thread_yield(void) { (void)sched_yield(); }
 #if defined(__linux__) && !defined(__UCLIBC__)
-#if !defined(_GNU_SOURCE)
+#if !defined(__USE_GNU) && (!defined(_GNU_SOURCE) || defined(__GLIBC__))
 extern int sched_getcpu(void); /* sched.h has it for those who ask for all of GNU's */
 #endif
 static uint64_t tfm__thread_core(void) { return (uint64_t)sched_getcpu(); }
@@ -3386,8 +3387,7 @@ static void tfm__plain_activate(float *y, int64_t n, tfm_activation activation) 
 enum { TFM__KERNEL_SETS = 7 };
 static const tfm__kernels *tfm__kernel_set(int i);
 
-/* Returns the fastest set that exists and TRANSFORMER_KERNELS allows; exact: with the plain
-   bits. */
+/* Returns the fastest set that exists and TRANSFORMER_KERNELS allows; exact: with plain bits. */
 static const tfm__kernels *tfm__kernel_choose(int exact) {
     int i = TRANSFORMER_KERNELS < TFM__KERNEL_SETS - 1 ? TRANSFORMER_KERNELS : TFM__KERNEL_SETS - 1;
     for (;; i--) {
@@ -6865,7 +6865,8 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__CHOICE(prefix_space, prefix_space, space),
     TFM__CHOICE(trailing_space, trailing_space, trailing), TFM__CHOICE(clean_up, clean_up, clean),
     TFM__CHOICE(sentences, sentences, sentences), TFM__SAME(shortlist_first, INT, NONE, 0),
-    TFM__ROWS(alignment_heads, 2), TFM__INT(n_kv_heads, PADDED), TFM__INT(n_kv_heads_decoder, PADDED),
+    TFM__ROWS(alignment_heads, 2), TFM__INT(n_kv_heads, PADDED),
+    TFM__INT(n_kv_heads_decoder, PADDED),
     TFM__ROWS(encoder_windows, 3), TFM__ROWS(decoder_windows, 3), TFM__INT(d_rotary, SHAPE),
     TFM__CHOICE(rotary_layout, rotary_layout, rotary),
     TFM__CHOICE(cross_attention, cross_attention, cross),
@@ -8061,8 +8062,8 @@ static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
 TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
                                        const tfm_model_options *options, tfm_error *err) {
     tfm_model *m = NULL;
-    void *data;
-    int64_t size;
+    void *data = NULL;
+    int64_t size = 0;
     tfm_status status;
     if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path is NULL");
 #ifdef TRANSFORMER_MMAP
@@ -14052,8 +14053,8 @@ static int tfm__cpu_ask(void) {
     return a >> 5 & 1 ? has | TFM__CPU_BF16 : has;
 }
 
-/* Returns whether the CPU has a feature and the system grants it. All threads find the same answers,
-   so it does not matter which of them writes last. */
+/* Returns whether the CPU has a feature and the system grants it. All threads find the same
+   answers, so it does not matter which of them writes last. */
 static int tfm__cpu_has(int feature) {
     enum { ASKED = 1 << 8 };
     static int answers;
@@ -14201,8 +14202,8 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 
    In a row without a negative x, x is the u8 and w the s8. ReLU leaves many zeros in such a row, so
    split drops groups of four columns, and two groups that are left make a step: FOURS if no two x
-   that are multiplied together add up to more than 127, else TWOS. Few rows wait for w, so they read
-   it in order, with |x| as the u8.
+   that are multiplied together add up to more than 127, else TWOS. Few rows wait for w, so they
+   read it in order, with |x| as the u8.
 
    If all w of a block fit 7 bits (-64 to 63), w + 64 is the u8 and x the s8, and no step is sorted:
    two products are at most 2 * 127 * 127, and four fit 16 bits if four |x| add up to 255 at most
@@ -14258,7 +14259,7 @@ static uint16_t *tfm__avx2_append(uint16_t *list, uint64_t bits, int columns, in
 }
 
 /* Lists the groups of n columns of a row without a negative x. If the last group is alone, a group
-   of zeros is listed beside it. There is one then, because the columns have an even number of groups. */
+   of zeros is listed beside it. There is one then, because a row has an even number of groups. */
 TFM__AVX2 static void tfm__avx2_list_groups(tfm__avx2_block *block, const unsigned char *x,
                                             int64_t n) {
     const __m256i ones = _mm256_set1_epi8(1), most = _mm256_set1_epi16(127);
@@ -14348,8 +14349,8 @@ TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to,
 }
 
 /* Adds eight columns to the vectors of sums a and b. This is assembly because gcc 12 writes sums to
-   memory around intrinsics, and clang 14 widens pairs too early. Where w is the s8, the products read
-   it from memory: as an instruction of its own, the load costs 1.14 times the time on a Zen 3. */
+   memory around intrinsics, and clang 14 widens pairs too early. Where w is the s8, the products
+   read it from memory: a load of its own costs 1.14 times the time on a Zen 3. */
 #define TFM__AVX2_OP(op, to, a, b)                                                                 \
     "{" op " %[" #b "], %[" #a "], %[" #to "]|" op " %[" #to "], %[" #a "], %[" #b "]}\n\t"
 #define TFM__AVX2_MOVE(to, from)                                                                   \
@@ -14383,8 +14384,8 @@ TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to,
                   [w2] TFM__AVX2_AT((w) + (stride)), [w3] TFM__AVX2_AT((next) + (stride)));        \
     } while (0)
 
-/* Adds the step of a row that has the groups from columns k and next on. w is the block's copy: group
-   by group for each vector of outputs. u8: x is the u8 without SIGNED; otherwise next is k + 4. */
+/* Adds the step of a row that has the groups from columns k and next on. w is the block's copy:
+   group by group for each vector of outputs. u8: x is the u8 without SIGNED; else next is k + 4. */
 TFM__AVX2 static TFM__INLINE void tfm__avx2_step(__m256i *sums, const unsigned char *x,
                                                  const unsigned char *copy, int64_t k, int64_t next,
                                                  int way, int u8) {
@@ -14595,8 +14596,7 @@ static const tfm__tiling tfm__avx2_int8[] = {{TFM__MOST_ROWS, 1, 2, tfm__avx2_ti
 #define TFM__I_X(four) _mm512_set1_epi32(four)
 #ifdef __clang__ /* it would treat operands of assembly as floats, and a Zen 4 waits for that */
 #define TFM__I_DOT(sum, x, w) sum = _mm512_dpbusd_epi32(sum, x, w)
-#else /* GCC 12 copies every sum from register to register around its own intrinsic. Operands for AT&T
-         syntax, then for -masm=intel. */
+#else /* GCC 12 copies each sum around its own intrinsic. Operands for AT&T, then -masm=intel. */
 #define TFM__I_DOT(sum, x, w)                                                                      \
     __asm__("{vpdpbusd %2, %1, %0|vpdpbusd %0, %1, %2}" : "+v"(sum) : "v"(x), "v"(w))
 #endif
@@ -14803,7 +14803,7 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 /* Returns a set if it is number i and the CPU has it. The arguments are its number, whether the CPU
    has it, and its name; the instructions of its loops and its tiles of F32; tiles of F16, BF16 and
    int8; fused, zero point, split, configure, narrow; the set that narrow_f16 is taken from. */
-#define TFM__KERNELS(number, has, name, isa, f16, bf16, int8, fused, zero, split, conf, narrow,     \
+#define TFM__KERNELS(number, has, name, isa, f16, bf16, int8, fused, zero, split, conf, narrow,    \
                      to_f16)                                                                       \
     if (i == number && (has)) {                                                                    \
         static const tfm__kernels set = {                                                          \
@@ -14829,8 +14829,8 @@ static const tfm__kernels *tfm__kernel_set(int i) {
                  plain)
     TFM__KERNELS(2, avx2, "AVX2 and FMA", avx2, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8, 1, 0,
                  tfm__avx2_split, NULL, NULL, avx2)
-    TFM__KERNELS(3, avx512, "AVX-512", avx512, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8, 1, 0,
-                 tfm__avx2_split, NULL, NULL, avx2)
+    TFM__KERNELS(3, avx512, "AVX-512", avx512, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8, 1,
+                 0, tfm__avx2_split, NULL, NULL, avx2)
     TFM__KERNELS(4, vnni, "AVX-512 with VNNI", avx512, tfm__avx512_f16, tfm__avx512_bf16,
                  tfm__avx512_int8, 1, 128, NULL, NULL, NULL, avx2)
 #ifdef TFM__AVX_VNNI
@@ -14848,8 +14848,8 @@ static const tfm__kernels *tfm__kernel_set(int i) {
                  tfm__avx512_configure, tfm__avx512_narrow, avx2)
 #endif
 #elif defined(TFM__NEON)
-    TFM__KERNELS(1, 1, "NEON", neon, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 1, 0, NULL, NULL, NULL,
-                 neon)
+    TFM__KERNELS(1, 1, "NEON", neon, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 1, 0, NULL,
+                 NULL, NULL, neon)
 #ifdef TFM__NEON_DOT
     TFM__KERNELS(2, tfm__cpu_has(TFM__CPU_DOT), "NEON with dot product", neon, tfm__neon_f16,
                  tfm__neon_bf16, tfm__neon_dot_int8, 1, 0, NULL, NULL, NULL, neon)
@@ -14862,8 +14862,8 @@ static const tfm__kernels *tfm__kernel_set(int i) {
                  tfm__neon_mmla_int8s, 1, 0, NULL, NULL, tfm__neon_narrow, neon)
 #endif
 #elif defined(TFM__WASM)
-    TFM__KERNELS(1, 1, "WASM SIMD128", wasm, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, 0, NULL, NULL, NULL,
-                 plain)
+    TFM__KERNELS(1, 1, "WASM SIMD128", wasm, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, 0, NULL, NULL,
+                 NULL, plain)
 #endif
     /* clang-format on */
     return NULL;

@@ -1,6 +1,6 @@
 /* modules: computes multi-head attention on your own tensors, without a model file: 4 sequences of
-   up to 10 positions, width 128, 8 heads. It shows that padding gets no attention. Then the same with
-   rotary positions, 2 heads of keys and values for all 8 of queries, and a window of 3 keys.
+   up to 10 positions, width 128, 8 heads. It shows that padding gets no attention. Then the same
+   with rotary positions, 2 heads of keys and values for all 8 of queries, and a window of 3 keys.
    cc -O2 -I. examples/modules.c -o modules -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"

@@ -1,6 +1,6 @@
-/* vectors: translates a source of vectors instead of token ids. The vectors could be frames of sound
-   or patches of an image; here the program looks up the tokens' embeddings in the model file, as the
-   encoder would. It then decodes a second time, from a copy of the encoder's output.
+/* vectors: translates a source of vectors instead of token ids. The vectors could be frames of
+   sound or patches of an image; here the program looks up the tokens' embeddings in the model file,
+   as the encoder would. It then decodes a second time, from a copy of the encoder's output.
    cc -O2 -I. examples/vectors.c -o vectors -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"

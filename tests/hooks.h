@@ -1,6 +1,6 @@
-/* hooks.h: what the tests change in the library that they are linked with (tested.c). All zeros: nothing
-   is counted and nothing fails. Both the library and the tests that call its private functions are
-   compiled with this file. */
+/* hooks.h: what the tests change in the library that they are linked with (tested.c). All zeros:
+   nothing is counted and nothing fails. Both the library and the tests that call its private
+   functions are compiled with this file. */
 #ifndef HOOKS_H
 #define HOOKS_H
 #include <stddef.h>

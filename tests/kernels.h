@@ -1,6 +1,7 @@
-/* kernels.h: lets one build of the tests run with each kernel set. With -include tests/kernels.h, KERNELS=n in the
-   environment limits the kernel set at run time as -DTRANSFORMER_KERNELS=n does at compile time. It includes
-   nothing, because the file that follows may define _DEFAULT_SOURCE first. */
+/* kernels.h: lets one build of the tests run with each kernel set. With -include tests/kernels.h,
+   KERNELS=n in the environment limits the kernel set at run time as -DTRANSFORMER_KERNELS=n does at
+   compile time. It includes nothing, because the file that follows may define _DEFAULT_SOURCE
+   first. */
 extern char *getenv(const char *);
 extern int atoi(const char *);
 __attribute__((unused)) static int test_kernels(void) {

@@ -11,8 +11,8 @@
 #define ROWS_UNUSED
 #endif
 
-/* A matrix of ids, ids[row * width + i], or of vectors, F32 [rows, width, columns]. lengths [rows] says
-   how much of each row counts; NULL: all. */
+/* A matrix of ids, ids[row * width + i], or of vectors, F32 [rows, width, columns]. lengths [rows]
+   says how much of each row counts; NULL: all. */
 typedef struct id_matrix {
     const int32_t *ids;
     const int32_t *lengths;
@@ -113,8 +113,8 @@ static ROWS_UNUSED tfm_status encode_rows(tfm_session *session, const id_matrix 
     return rows_end(r, tfm_session_encode(session, src ? r.requests : NULL, r.n, err));
 }
 
-/* Calls tfm_session_forward for matrices. src NULL: the session's last source. Logits of positions after
-   the longest row are not written. */
+/* Calls tfm_session_forward for matrices. src NULL: the session's last source. Logits of positions
+   after the longest row are not written. */
 static ROWS_UNUSED tfm_status forward_rows(tfm_session *session, const id_matrix *src,
                                            const id_matrix *tgt, const tfm_forward_options *options,
                                            tfm_tensor *logits, tfm_error *err) {

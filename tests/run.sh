@@ -3,6 +3,7 @@
 # check that failed or was skipped; with V=1 in the environment it prints every check. RUN, if set, precedes
 # each program: an emulator and its options. Each test ends with a line "name: N passed, N failed[, N
 # skipped]"; a test without that line has crashed.
+# build/seconds has the seconds of CPU time of each test (seconds.sh).
 passed=0 failed=0 skipped=0 number=0
 out=build/run.$$
 mkdir -p "$out"
@@ -14,11 +15,16 @@ work() {
     for test in "$@"; do
         i=$((i + 1))
         mkdir "$out/$i" 2> /dev/null || continue
-        case $test in
-        *.sh) sh "$test" ;;
-        *) [ -e "$test" ] || test=$test.exe; $RUN "$test" ;;
-        esac > "$out/$i/output" 2>&1
-        echo $? > "$out/$i/ended" && mv "$out/$i/ended" "$out/$i/status"
+        (
+            case $test in
+            *.sh) sh "$test" ;;
+            *) [ -e "$test" ] || test=$test.exe; $RUN "$test" ;;
+            esac > "$out/$i/output" 2>&1
+            echo $? > "$out/$i/ended"
+            times > "$out/$i/times"
+        )
+        awk -F'[ ms]+' -v test="$test" 'NR == 2 { print $1 * 60 + $2 + $3 * 60 + $4, test }' "$out/$i/times" > "$out/$i/seconds"
+        mv "$out/$i/ended" "$out/$i/status"
     done
 }
 work "$@" &
@@ -40,6 +46,7 @@ for test in "$@"; do
         passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + ${3:-0}))
     fi
 done
+cat "$out"/*/seconds > build/seconds 2> /dev/null
 if [ $skipped -gt 0 ]; then echo "$passed passed, $failed failed, $skipped skipped"
 else echo "$passed passed, $failed failed"; fi
 [ "$failed" -eq 0 ]

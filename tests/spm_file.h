@@ -64,8 +64,8 @@ static void TEST_UNUSED put_trainer(unsigned field, uint64_t value) {
     wrap(2, begin);
 }
 
-/* Adds a charsmap: units of its trie (units that are not given are 0x100 + label, which are nobody's
-   child), then the strings. */
+/* Adds a charsmap: units of its trie (units that are not given are 0x100 + label, which are
+   nobody's child), then the strings. */
 typedef struct unit_row {
     unsigned at, value;
 } unit_row;

@@ -3,15 +3,16 @@
    CHECK prints each check that fails, below the name of its section. With V=1 in the environment it
    prints the checks that pass too. test_skip prints each check that cannot be made here, and the
    reason. The last line of a program is "name: N passed, N failed[, N skipped]". A check without a
-   message ("") is a step of the next check: it counts only when it fails. Programs that go through a
-   table of calls (test_modules, test_arguments) count the table's rows.
+   message ("") is a step of the next check: it counts only when it fails. Programs that go through
+   a table of calls (test_modules, test_arguments) count the table's rows.
 
    A failed check prints what was wanted and what it got. A check in a loop prints its first ten
    failures of a section (V=1: all); a loop that costs time ends there (test_enough).
 
-   A test of many cases asks test_in_slice whether to run case i. It runs all of them, or with SLICE=n in the
-   environment, as .ci/run has it, every seventh: the cases with i % 7 == n % 7. With TEST_LIST=1 it prints
-   the cases that it would run and runs none of them; tests/slices.py compares these lists. */
+   A test of many cases asks test_in_slice whether to run case i. It runs all of them, or with
+   SLICE=n in the environment, as .ci/run has it, every seventh: the cases with i % 7 == n % 7. With
+   TEST_LIST=1 it prints the cases that it would run and runs none of them; tests/slices.py compares
+   these lists. */
 #ifndef TEST_H
 #define TEST_H
 
@@ -80,7 +81,8 @@ static void TEST_UNUSED test_check(int ok, const char *condition, const char *fi
 /* Returns the larger number, or NaN if one of the two is NaN, which fmax would hide. */
 static double TEST_UNUSED test_max(double a, double b) { return a >= b || a != a ? a : b; }
 
-/* Returns whether the check that failed last has printed its first failures, and its loop can end. */
+/* Returns whether the check that failed last has printed its first failures, and its loop can
+   end. */
 static int TEST_UNUSED test_enough(void) { return test_failures[test_last_line] >= TEST_PRINTED; }
 
 /* Returns whether this run has case i of that name (unique in the program). */
@@ -148,8 +150,8 @@ static long TEST_UNUSED test_pages(void) {
 /* ---- golden files: only for tests that include transformer.h ---- */
 #ifdef TRANSFORMER_H
 
-/* Returns zeroed memory that lives until the test ends. The list keeps the memory reachable for leak
-   checkers. */
+/* Returns zeroed memory that lives until the test ends. The list keeps the memory reachable for
+   leak checkers. */
 static void TEST_UNUSED *test_memory(size_t bytes) {
     static struct block {
         struct block *next;
@@ -250,7 +252,8 @@ static int64_t TEST_UNUSED test_count(const tfm_tensor *t) {
     return n;
 }
 
-/* Returns the tensor of that name as F32, BOOL, or I32 (integers); data is NULL if there is none. */
+/* Returns the tensor of that name as F32, BOOL, or I32 (integers); data is NULL if there is
+   none. */
 static tfm_tensor TEST_UNUSED test_get(const tfm_safetensors *file, const char *name) {
     int64_t i = tfm_safetensors_find(file, name);
     tfm_tensor t, none;
@@ -276,7 +279,8 @@ static tfm_tensor TEST_UNUSED test_like(tfm_tensor t) {
     return t;
 }
 
-/* Returns the largest absolute difference of two contiguous F32 tensors, or infinity if one has NaN. */
+/* Returns the largest absolute difference of two contiguous F32 tensors, or infinity if one has
+   NaN. */
 static double TEST_UNUSED test_difference(const tfm_tensor *a, const tfm_tensor *b) {
     double most = 0;
     int64_t i, n = test_count(a);
@@ -289,8 +293,8 @@ static double TEST_UNUSED test_difference(const tfm_tensor *a, const tfm_tensor 
     return most;
 }
 
-/* Computes an activation by its formula, in double. Returns NaN, which no test accepts, for an unknown
-   one. */
+/* Computes an activation by its formula, in double. Returns NaN, which no test accepts, for an
+   unknown one. */
 static double TEST_UNUSED test_activation(tfm_activation kind, double x) {
     double cubic = x + 0.044715 * x * x * x;
     if (kind == TFM_ACTIVATION_RELU) return x < 0 ? 0 : x;
@@ -314,7 +318,8 @@ static int TEST_UNUSED test_names_another(const char *call, const char *text) {
     return 0;
 }
 
-/* Checks that a call succeeds. It is a step: it counts only when it fails. Returns whether it did. */
+/* Checks that a call succeeds. It is a step: it counts only when it fails. Returns whether it
+   did. */
 #define CHECK_OK(call, err) test_ok(call, #call, __FILE__, __LINE__, err)
 static int TEST_UNUSED test_ok(tfm_status status, const char *call, const char *file, int line,
                                const tfm_error *err) {
@@ -386,7 +391,8 @@ static tfm_status TEST_UNUSED test_decoder_layer(
 }
 
 #ifndef TRANSFORMER_NO_TEXT
-/* tfm_session_tokenize with its outputs as arguments. left_out NULL: too many tokens are an error. */
+/* tfm_session_tokenize with its outputs as arguments. left_out NULL: too many tokens are an
+   error. */
 static tfm_status TEST_UNUSED session_tokens(tfm_session *session, const tfm_text *text,
                                              tfm_text_form form, int32_t *ids, tfm_span *spans,
                                              int32_t capacity, int32_t *count, int32_t *left_out,

@@ -1,5 +1,6 @@
-/* The library as the tests are linked with it: build/tested/object.h is transformer.h, but its private
-   functions have external linkage (private.awk), and the calls below can be made to fail (hooks.h). */
+/* The library as the tests are linked with it: build/tested/object.h is transformer.h, but its
+   private functions have external linkage (private.awk), and the calls below can be made to fail
+   (hooks.h). */
 #define _DEFAULT_SOURCE /* declares what transformer.h takes from the system for mapped files */
 #include "hooks.h"
 #include <stdio.h>
@@ -78,7 +79,7 @@ HOOK int hooked_cond_init(pthread_cond_t *wake, const pthread_condattr_t *a) {
     return made(fails(&test_hooks.threads) ? 1 : pthread_cond_init(wake, a));
 }
 HOOK int hooked_create(pthread_t *thread, const pthread_attr_t *a, void *(*run)(void *),
-                         void *context) {
+                       void *context) {
     return made(fails(&test_hooks.threads) ? 1 : pthread_create(thread, a, run, context));
 }
 HOOK int hooked_mutex_destroy(pthread_mutex_t *mutex) {

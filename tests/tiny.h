@@ -1,5 +1,5 @@
-/* tiny.h: small models with random weights, built in memory. Call tiny_default(), then change fields.
-   To make a faulty model, change the writer's entries between tiny_write and tiny_load. */
+/* tiny.h: small models with random weights, built in memory. Call tiny_default(), then change
+   fields. To make a faulty model, change the writer's entries between tiny_write and tiny_load. */
 #ifndef TINY_H
 #define TINY_H
 
@@ -20,9 +20,10 @@ typedef struct tiny {
     int64_t ff_decoder;                   /* feed-forward width of the decoder; 0: ff */
     int64_t src_positions, tgt_positions; /* rows of learned positions; 0: no such tensor */
     int packed;     /* whether query, key and value projections are one tensor, in_proj */
-    int more_norms; /* whether there are norms for the embeddings and at the end of each stack too */
-    /* leaves out tensors with one of these in their name, one space between them: "bias norm" for no
-       bias and plain norms; NULL: leaves out none */
+    int more_norms; /* whether there are norms for the embeddings and at the end of each stack
+                       too */
+    /* leaves out tensors with one of these in their name, one space between them: "bias norm" for
+       no bias and plain norms; NULL: leaves out none */
     const char *without;
     const char *config;    /* members of transformer.config after n_heads: ", \"end\": 1" */
     const char *src, *tgt; /* vocabularies, or NULL */
@@ -31,8 +32,8 @@ typedef struct tiny {
     unsigned ssru;    /* bit i: decoder layer i is an SSRU */
     int t5;           /* gates; relative positions: 1: a table for each stack, 2: for each layer */
     int64_t kv_heads; /* of keys and values; 0: heads */
-    int gemma; /* 1: rotary positions, norms of what sub-layers give, and of queries and keys; 2: and
-                  one attention of a decoder layer */
+    int gemma; /* 1: rotary positions, norms of what sub-layers give, and of queries and keys; 2:
+                  and one attention of a decoder layer */
     int64_t input,
         memory; /* columns of src_projection (0: no projection), and width of the memory (0: d) */
 } tiny;
@@ -95,8 +96,8 @@ static void TEST_UNUSED tiny_tensor(st_writer *w, tiny *t, const char *prefix, c
     if (!tiny_has(t, whole)) return;
     data = (float *)test_memory((size_t)n * sizeof(float));
     for (i = 0; i < n; i++) data[i] = scale * ((float)tiny_random(&t->seed) / 8388608.0f - 1.0f);
-    /* The upper 16 bits of a float are the same number in BF16. As F16 these bits are another number,
-       which a cleared top exponent bit keeps below 2. */
+    /* The upper 16 bits of a float are the same number in BF16. As F16 these bits are another
+       number, which a cleared top exponent bit keeps below 2. */
     for (i = 0; i < n && t->dtype != TFM_DTYPE_F32; i++) {
         uint32_t bits;
         memcpy(&bits, &data[i], 4);
@@ -240,7 +241,8 @@ static void TEST_UNUSED tiny_quantize(st_writer *w, int as_floats) {
 }
 
 /* Makes a packed file of the model: all matrices become panels of k_group columns, those of int8 of
-   four columns, except embeddings that are only looked up. The projections must not be one tensor. */
+   four columns, except embeddings that are only looked up. The projections must not be one
+   tensor. */
 static void TEST_UNUSED tiny_pack(st_writer *w, const tiny *t, int64_t k_group) {
     st_writer packed;
     char config[1024], name[160], groups[64] = "";

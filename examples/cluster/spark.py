@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, pandas_udf
 
 from transformer_h import Error, Model
+from transformer_h.commands import Parser
 
 _models: dict[str, Model] = {}
 
@@ -59,7 +60,7 @@ def translated(frame: DataFrame, column: str, path: str, *, map: bool = False,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("model", metavar="MODEL", help="the model file")
     parser.add_argument("input", metavar="IN", help="the table to read")
     parser.add_argument("output", metavar="OUT", help="the table to write")

@@ -5,9 +5,11 @@ import hashlib
 import re
 import secrets
 
+from endpoints import Endpoint
+from files import CONTROLS, WAITING, Progress
 from glossaries import Glossaries, Glossary, read_entries, written_entries
 from models import Refused, cut, name
-from service import answer, key_of, word
+from service import answer, apart, key_of, size_of, word
 from starlette.responses import Response
 from transformer_h import Terms
 from transformer_h.detecting import base_language
@@ -17,33 +19,60 @@ VARIANTS = {"EN": {"EN-GB": "English (British)", "EN-US": "English (American)"},
             "PT": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"}}
 # parameters that would change a translation; others that this server does not know are ignored
 REFUSED = "style_id", "translation_memory_id", "custom_instructions", "ignore_tags"
+TAGS = "splitting_tags", "non_splitting_tags"
 MOST_GLOSSARIES = 5  # of a request
 MOST_TAGS = 1000  # in splitting_tags and in non_splitting_tags
+MOST_OF_A_NAME = 1024  # bytes of a glossary's name
 MOST_JOBS = 1000  # documents, with those that are done
 
 
 class DeepL:
     def __init__(self, server, files):
-        self.server, self.languages, self.files = server, server.languages, files
-        self.jobs = {}  # id: the task that translates a document
+        self.server, self.files = server, files
+        self.jobs = {}  # id: (owner, the task that translates a document, its Progress)
+        self.changing = asyncio.Lock()  # of the glossaries
         self.glossaries = Glossaries(server.options.glossaries, server.options.glossary_limit)
 
-    def handlers(self):
-        """Returns (path, method, coroutine) of each path."""
+    @property
+    def languages(self):
+        return self.server.languages
+
+    def endpoints(self):
         one, dictionaries = "/v3/glossaries/{id}", "/v3/glossaries/{id}/dictionaries"
-        return (("/v2/translate", "POST", self.translate),
-                ("/v2/document", "POST", self.send), ("/v2/document/{id}", "POST", self.status),
-                ("/v2/document/{id}/result", "POST", self.result),
-                ("/v2/languages", "GET", self.list_languages), ("/v2/languages", "POST", self.list_languages),
-                ("/v2/usage", "GET", self.usage), ("/v2/usage", "POST", self.usage),
-                ("/v2/glossary-language-pairs", "GET", self.pairs),
-                ("/v2/glossaries", "GET", self.list_2), ("/v2/glossaries", "POST", self.create_2),
-                ("/v2/glossaries/{id}", "GET", self.show_2), ("/v2/glossaries/{id}", "DELETE", self.delete),
-                ("/v2/glossaries/{id}/entries", "GET", self.entries_2),
-                ("/v3/glossaries", "GET", self.list_3), ("/v3/glossaries", "POST", self.create_3),
-                (one, "GET", self.show_3), (one, "PATCH", self.change), (one, "DELETE", self.delete),
-                (f"{one}/entries", "GET", self.entries_3),
-                (dictionaries, "PUT", self.replace), (dictionaries, "DELETE", self.delete_dictionary))
+        dictionary, pair = "source_lang! target_lang! entries! entries_format!", "source_lang! target_lang!"
+        glossary = "glossary_id! name! ready! creation_time! source_lang! target_lang! entry_count!"
+        glossary_3 = "glossary_id! name! creation_time! dictionaries!"
+        languages, usage = ["language! name! supports_formality"], "character_count! character_limit!"
+        return (
+            Endpoint("/v2/translate", "POST", self.translate, "Translates texts.",
+                     "text! target_lang! source_lang tag_handling splitting_tags non_splitting_tags outline_detection "
+                     "split_sentences formality show_billed_characters glossary_id glossary_ids", "translations!"),
+            Endpoint("/v2/document", "POST", self.send, "Takes a document, and translates it when its turn comes.",
+                     "file! target_lang! source_lang glossary_id", "document_id! document_key!", is_upload=True),
+            Endpoint("/v2/document/{id}", "POST", self.status, "Says how far a document is.", "document_key!",
+                     "document_id! status! seconds_remaining sentences sentences_done billed_characters notes error_message"),
+            Endpoint("/v2/document/{id}/result", "POST", self.result, "Gives a translated document.", "document_key!",
+                     kind="application/octet-stream"),
+            Endpoint("/v2/languages", "GET", self.list_languages, "Lists the languages.", "type", languages),
+            Endpoint("/v2/languages", "POST", self.list_languages, "Lists the languages.", "type", languages),
+            Endpoint("/v2/usage", "GET", self.usage, "Counts characters.", "", usage),
+            Endpoint("/v2/usage", "POST", self.usage, "Counts characters.", "", usage),
+            Endpoint("/v2/glossary-language-pairs", "GET", self.pairs, "Lists the pairs of languages for which there can be a glossary.",
+                     "", "supported_languages!"),
+            Endpoint("/v2/glossaries", "GET", self.list_2, "Lists the glossaries with one dictionary.", "", "glossaries!"),
+            Endpoint("/v2/glossaries", "POST", self.create_2, "Makes a glossary.", f"name! {dictionary}", glossary, status=201),
+            Endpoint("/v2/glossaries/{id}", "GET", self.show_2, "Shows a glossary.", "", glossary),
+            Endpoint("/v2/glossaries/{id}", "DELETE", self.delete, "Deletes a glossary.", status=204),
+            Endpoint("/v2/glossaries/{id}/entries", "GET", self.entries_2, "Gives the terms of a glossary.",
+                     kind="text/tab-separated-values"),
+            Endpoint("/v3/glossaries", "GET", self.list_3, "Lists the glossaries.", "", "glossaries!"),
+            Endpoint("/v3/glossaries", "POST", self.create_3, "Makes a glossary.", "name! dictionaries!", glossary_3, status=201),
+            Endpoint(one, "GET", self.show_3, "Shows a glossary.", "", glossary_3),
+            Endpoint(one, "PATCH", self.change, "Changes the name of a glossary, or adds terms.", "name dictionaries", glossary_3),
+            Endpoint(one, "DELETE", self.delete, "Deletes a glossary.", status=204),
+            Endpoint(f"{one}/entries", "GET", self.entries_3, "Gives the terms of a dictionary.", pair, "dictionaries!"),
+            Endpoint(dictionaries, "PUT", self.replace, "Replaces a dictionary.", dictionary, "source_lang! target_lang! entry_count!"),
+            Endpoint(dictionaries, "DELETE", self.delete_dictionary, "Deletes a dictionary.", pair, status=204))
 
     # ---- translating ---------------------------------------------------------------------------------
 
@@ -60,8 +89,8 @@ class DeepL:
         if tags not in (None, "html", "xml"):
             raise Refused(400, f"tag_handling {cut(str(tags))} is neither html nor xml")
         form = "html" if tags else "text"
-        renamed = Renamed(given, tags) if tags else None
-        for parameter in ("splitting_tags", "non_splitting_tags") if not tags else ():
+        renamed = await apart(size_of(texts) + size_of(str(given.get(key, "")) for key in TAGS), Renamed, given, tags) if tags else None
+        for parameter in TAGS if not tags else ():
             if given.get(parameter):
                 raise Refused(400, f"{parameter} needs tag_handling")
         split = str(given.get("split_sentences")).lower()
@@ -70,16 +99,17 @@ class DeepL:
         target = self.languages.code(word(given, "target_lang"))
         source = given.get("source_lang")
         sources = ([self.languages.code(word(given, "source_lang"))] * len(texts) if source else
-                   [(await self.server.detected(text, target, form))[0][0] for text in texts])
-        terms = {each: self.terms(request, given, each, target) for each in dict.fromkeys(sources)}
-        found = await self.server.translated(request, [renamed.there(text) for text in texts] if renamed else texts, sources, target,
-                                             where="text[{}]", format=form, terms=terms,
+                   [each[0][0] for each in await self.server.detected(texts, target, form)])
+        terms = {each: await self.terms(request, given, each, target) for each in dict.fromkeys(sources)}
+        size = size_of(texts)
+        named = await apart(size, lambda: [renamed.there(text) for text in texts]) if renamed else texts
+        found = await self.server.translated(request, named, sources, target, where="text[{}]", format=form, terms=terms,
                                              sentences="whole" if split in ("0", "false") else None)
         if renamed:
-            found = [[renamed.back(text) for text in each] for each in found]
+            found = await apart(size, lambda: [[renamed.back(text) for text in each] for each in found])
         ways = [self.languages.through(each, target) for each in sources]
         counts = str(given.get("show_billed_characters")).lower() in ("true", "1")
-        return answer({"translations": [
+        return await apart(size, answer, {"translations": [
             {"detected_source_language": base(each), "text": made[0],
              **({"billed_characters": len(text)} if counts else {}), **({"way": way} if way else {})}
             for each, made, text, way in zip(sources, found, texts, ways)]})
@@ -88,43 +118,44 @@ class DeepL:
 
     async def send(self, request):
         given, name, data = await self.files.received(request)
-        counted = self.files.start()
-        with counted:
-            for parameter in (*REFUSED, "output_format"):
-                if given.get(parameter):
-                    raise Refused(400, f"{parameter} is not supported")
-            target, source = self.languages.code(word(given, "target_lang")), given.get("source_lang")
-            source = self.languages.code(source) if source else None
-            if source:
-                self.languages.find(source, target)
-                self.terms(request, given, source, target)  # refuses bad glossaries now
-            owner = owner_of(request, given)
+        for parameter in (*REFUSED, "output_format"):
+            if given.get(parameter):
+                raise Refused(400, f"{parameter} is not supported")
+        target, source = self.languages.code(word(given, "target_lang")), given.get("source_lang")
+        source = self.languages.code(source) if source else None
+        if source:
+            self.languages.find(source, target)
+            await self.terms(request, given, source, target)  # refuses bad glossaries now
+        owner, progress, held = owner_of(request, given), Progress(), self.files.hold(data)
+        waits = sum(each[0] == owner and not each[1].done() for each in self.jobs.values())
+        if waits >= WAITING:
+            raise Refused(503, f"{WAITING} of your documents wait already", 10)
 
         async def run():
-            with counted:
+            with held, self.server.job("/v2/document"):
                 made, _, characters, left = await self.files.translated(
-                    None, name, data, source, target, lambda source: self.terms(request, given, source, target))
+                    None, name, data, source, target, lambda source: self.terms(request, given, source, target), progress)
             return self.files.keep(name, made, owner), characters, left
 
         id = secrets.token_hex(16)
         while len(self.jobs) >= MOST_JOBS:
             self.jobs.pop(next(iter(self.jobs)))[1].cancel()
-        self.jobs[id] = owner, asyncio.create_task(run())
+        self.jobs[id] = owner, asyncio.create_task(run()), progress
         self.jobs[id][1].add_done_callback(lambda task: task.cancelled() or task.exception())  # so asyncio does not log it
         return answer({"document_id": id, "document_key": id})
 
     def job(self, request, given):
-        owner, task = self.jobs.get(request.path_params["id"], (None, None))
+        owner, task, progress = self.jobs.get(request.path_params["id"], (None, None, None))
         if not task or owner != owner_of(request, given) or given.get("document_key") != request.path_params["id"]:
             raise Refused(404, "no such document")
-        return task
+        return task, progress
 
     async def status(self, request):
         given = await self.server.parameters(request)
-        task = self.job(request, given)
+        task, progress = self.job(request, given)
         found = {"document_id": request.path_params["id"]}
         if not task.done():
-            return answer({**found, "status": "translating", "seconds_remaining": 5})
+            return answer({**found, **progress.state(self.server.queue)})
         if task.cancelled() or task.exception():
             error = None if task.cancelled() else task.exception()
             message = error.message if isinstance(error, Refused) else "the server failed"
@@ -134,12 +165,12 @@ class DeepL:
 
     async def result(self, request):
         given = await self.server.parameters(request)
-        task = self.job(request, given)
+        task, _ = self.job(request, given)
         if not task.done() or task.cancelled() or task.exception():
             raise Refused(503, "the document is not translated")
         return self.files.answer(task.result()[0], owner_of(request, given))
 
-    def terms(self, request, given, source, target):
+    async def terms(self, request, given, source, target):
         """Returns the Terms of the request's glossaries; the first glossary that has a term wins."""
         ids = given.get("glossary_ids") or ([given["glossary_id"]] if given.get("glossary_id") else [])
         ids = ids.split(",") if isinstance(ids, str) else ids
@@ -154,7 +185,8 @@ class DeepL:
                 raise Refused(400, f"glossary {glossary.id} has no dictionary from {pair[0]} to {pair[1]}")
         if len(found) < 2:
             return found[0].terms[pair] if found else None
-        return Terms({key: value for glossary in reversed(found) for key, value in glossary.dictionaries[pair].items()})
+        return await asyncio.to_thread(lambda: Terms({
+            key: value for glossary in reversed(found) for key, value in glossary.dictionaries[pair].items()}))
 
     async def list_languages(self, request):
         given = await self.server.parameters(request)
@@ -209,23 +241,32 @@ class DeepL:
         owner = owner_of(request, given)
         return given, owner, self.glossaries.find(owner, request.path_params["id"])
 
+    async def made(self, request, given, dictionaries):
+        """Keeps a new glossary and returns it. dictionaries: a function that reads what the client sends."""
+        name, owner = named(given), owner_of(request, given)
+        return await self.kept(lambda: Glossary(owner, name, dictionaries(given)))
+
+    async def kept(self, make):
+        """Keeps the glossary that a function makes of what there is. Both take long if it is large, so a thread does it."""
+        async with self.changing:
+            return await asyncio.to_thread(lambda: self.glossaries.keep(make()))
+
     async def create_2(self, request):
         given = await self.server.parameters(request)
-        return answer(shown_2(self.glossaries.keep(Glossary(
-            owner_of(request, given), word(given, "name"), dict([self.dictionary(given)])))), 201)
+        return answer(shown_2(await self.made(request, given, lambda given: dict([self.dictionary(given)]))), 201)
 
     async def create_3(self, request):
         given = await self.server.parameters(request)
-        return answer(shown_3(self.glossaries.keep(Glossary(
-            owner_of(request, given), word(given, "name"), self.sent(given)))), 201)
+        return answer(shown_3(await self.made(request, given, self.sent)), 201)
 
     async def list_2(self, request):
         owner = owner_of(request, await self.server.parameters(request))
-        return answer({"glossaries": [shown_2(one) for one in self.glossaries.of(owner) if len(one.terms) == 1]})
+        return await asyncio.to_thread(lambda: answer({"glossaries": [
+            shown_2(one) for one in self.glossaries.of(owner) if len(one.terms) == 1]}))
 
     async def list_3(self, request):
         owner = owner_of(request, await self.server.parameters(request))
-        return answer({"glossaries": [shown_3(one) for one in self.glossaries.of(owner)]})
+        return await asyncio.to_thread(lambda: answer({"glossaries": list(map(shown_3, self.glossaries.of(owner)))}))
 
     async def show_2(self, request):
         return answer(shown_2((await self.asked(request))[2]))
@@ -235,13 +276,15 @@ class DeepL:
 
     async def entries_2(self, request):
         glossary = (await self.asked(request))[2]
-        return Response(written_entries(only(glossary)[1]).encode("utf-8", "replace"), media_type="text/tab-separated-values")
+        text = await asyncio.to_thread(written_entries, only(glossary)[1])
+        return Response(text.encode("utf-8", "replace"), media_type="text/tab-separated-values")
 
     async def entries_3(self, request):
         given, _, glossary = await self.asked(request)
         pair = self.existing(given, glossary)
-        return answer({"dictionaries": [{"source_lang": pair[0].lower(), "target_lang": pair[1].lower(), "entries_format": "tsv",
-                                         "entries": written_entries(glossary.dictionaries[pair])}]})
+        return await asyncio.to_thread(lambda: answer({"dictionaries": [{
+            "source_lang": pair[0].lower(), "target_lang": pair[1].lower(), "entries_format": "tsv",
+            "entries": written_entries(glossary.dictionaries[pair])}]}))
 
     def existing(self, given, glossary):
         pair = self.pair(given)
@@ -249,31 +292,41 @@ class DeepL:
             raise Refused(404, f"glossary {glossary.id} has no dictionary from {cut(pair[0])} to {cut(pair[1])}")
         return pair
 
-    def changed(self, glossary, name, dictionaries):
-        return self.glossaries.keep(Glossary(glossary.owner, name, dictionaries, glossary.id, glossary.created))
+    async def changed(self, request, change):
+        """Keeps a glossary with another name or other dictionaries, both of which change returns, and returns it. change gets the
+        parameters, and the glossary as it is when its turn has come."""
+        given, owner, glossary = await self.asked(request)
+
+        def make():
+            now = self.glossaries.find(owner, glossary.id)
+            return Glossary(owner, *change(given, now), now.id, now.created)
+        return given, await self.kept(make)
 
     async def change(self, request):
-        given, _, glossary = await self.asked(request)
-        dictionaries = dict(glossary.dictionaries)
-        for pair, entries in self.sent(given).items() if "dictionaries" in given else ():
-            dictionaries[pair] = {**dictionaries.get(pair, {}), **entries}
-        return answer(shown_3(self.changed(glossary, word(given, "name", glossary.name), dictionaries)))
+        def change(given, glossary):
+            dictionaries = dict(glossary.dictionaries)
+            for pair, entries in self.sent(given).items() if "dictionaries" in given else ():
+                dictionaries[pair] = {**dictionaries.get(pair, {}), **entries}
+            return named(given, glossary.name), dictionaries
+        return answer(shown_3((await self.changed(request, change))[1]))
 
     async def replace(self, request):
-        given, _, glossary = await self.asked(request)
-        pair, entries = self.dictionary(given)
-        self.changed(glossary, glossary.name, {**glossary.dictionaries, pair: entries})
-        return answer(shown_dictionary(pair, entries))
+        def change(given, glossary):
+            return glossary.name, dict([*glossary.dictionaries.items(), self.dictionary(given)])
+        given, glossary = await self.changed(request, change)
+        pair = self.pair(given)
+        return answer(shown_dictionary(pair, glossary.dictionaries[pair]))
 
     async def delete(self, request):
         self.glossaries.drop((await self.asked(request))[2])
         return Response(status_code=204)
 
     async def delete_dictionary(self, request):
-        given, _, glossary = await self.asked(request)
-        left = dict(glossary.dictionaries)
-        del left[self.existing(given, glossary)]
-        self.changed(glossary, glossary.name, left)
+        def change(given, glossary):
+            left = dict(glossary.dictionaries)
+            del left[self.existing(given, glossary)]
+            return glossary.name, left
+        await self.changed(request, change)
         return Response(status_code=204)
 
 
@@ -286,7 +339,7 @@ class Renamed:
         is_flat = tags == "xml" and str(given.get("outline_detection")).lower() in ("0", "false")
         self.is_xml, self.other = tags == "xml" and not is_flat, "span" if is_flat else None
         self.mark, self.names = f"t{secrets.token_hex(8)}", {}
-        for parameter, name in (("splitting_tags", "div"), ("non_splitting_tags", "span")):
+        for parameter, name in zip(TAGS, ("div", "span")):
             tags = given.get(parameter) or []
             tags = [tag.strip() for tag in tags.split(",")] if isinstance(tags, str) else tags
             if not isinstance(tags, list) or not all(isinstance(tag, str) and re.fullmatch(r"[^\W\d][\w:.-]{0,99}", tag) for tag in tags) or len(tags) > MOST_TAGS:
@@ -325,6 +378,14 @@ def owner_of(request, given):
     """Returns who owns a client's glossaries: its API key, as a hash, because files have it."""
     key = key_of(request, given)
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest() if isinstance(key, str) else ""
+
+
+def named(given, default=None):
+    """Returns the name of a glossary that a client sends."""
+    name = word(given, "name", default)
+    if len(name.encode("utf-8", "replace")) > MOST_OF_A_NAME or CONTROLS.search(name):
+        raise Refused(400, f"name has more than {MOST_OF_A_NAME} bytes, or control characters")
+    return name
 
 
 def only(glossary):

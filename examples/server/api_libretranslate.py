@@ -4,33 +4,52 @@ import re
 from pathlib import Path
 from urllib.parse import quote
 
+from endpoints import Endpoint
 from files import FORMATS
 from models import Refused, cut, name
-from service import answer, word
+from service import answer, apart, size_of, word
 from transformer_h import Document
 
 
 class LibreTranslate:
     def __init__(self, server, files):
-        self.server, self.options, self.languages, self.files = server, server.options, server.languages, files
+        self.server, self.options, self.files = server, server.options, files
 
-    def handlers(self):
-        """Returns (path, method, coroutine) of each path."""
+    @property
+    def languages(self):
+        return self.server.languages
+
+    def endpoints(self):
+        text = "source! target! api_key"
+        return (
+            Endpoint("/translate", "POST", self.translate, "Translates texts.", f"q! {text} format alternatives sentences",
+                     "translatedText! alternatives detectedLanguage way"),
+            Endpoint("/detect", "POST", self.detect, "Finds out in which language a text is.", "q! api_key", ["language! confidence!"]),
+            Endpoint("/translate_file", "POST", self.translate_file, "Translates a document.", f"file! {text} progress",
+                     "translatedFileUrl! notes", is_upload=True),
+            Endpoint("/progress/{id}", "GET", self.progress, "Says how far a document is.", "",
+                     "status! seconds_remaining sentences sentences_done"),
+            Endpoint("/download_file/{id}/{name}", "GET", self.download_file, "Gives a translated document.",
+                     kind="application/octet-stream"),
+            Endpoint("/languages", "GET", self.list_languages, "Lists the languages.", "", ["code! name! targets!"]),
+            Endpoint("/frontend/settings", "GET", self.settings, "Gives limits, and what the server can do.", "",
+                     "keyRequired charLimit supportedFilesFormat language"),
+            Endpoint("/health", "GET", self.health, "Says that the server runs.", "", "status"))
+
+    async def list_languages(self, _):
+        return answer(self.languages.list())
+
+    async def settings(self, _):
         keys, (source, pairs) = self.server.keys is not None, next(iter(self.languages.into.items()))
-        settings = {
+        return answer({
             "apiKeys": keys, "keyRequired": keys,
             "charLimit": self.options.char_limit, "frontendTimeout": 500, "suggestions": False,
             "supportedFilesFormat": FORMATS, "filesTranslation": True, "speech": self.server.speech is not None,
             "language": {side: {"code": code, "name": name(code)}
-                         for side, code in (("source", source), ("target", next(iter(pairs))))}}
-        facts = {"/languages": self.languages.list(), "/frontend/settings": settings, "/health": {"status": "ok"}}
+                         for side, code in (("source", source), ("target", next(iter(pairs))))}})
 
-        async def fact(request):
-            return answer(facts[request.scope["path"]])
-
-        return (("/translate", "POST", self.translate), ("/detect", "POST", self.detect),
-                ("/translate_file", "POST", self.translate_file), ("/download_file/{id}/{name}", "GET", self.download_file),
-                *((path, "GET", fact) for path in facts))
+    async def health(self, _):
+        return answer({"status": "ok"})
 
     async def translate(self, request):
         given = await self.server.parameters(request)
@@ -42,7 +61,7 @@ class LibreTranslate:
         alternatives, sentences = self.alternatives(given), word(given, "sentences", "default")
         if sentences not in ("default", "split", "whole"):
             raise Refused(400, f"Invalid request: sentences {cut(sentences)} is neither split nor whole")
-        detected = [(await self.server.detected(text, target, kind))[0] for text in texts] if source == "auto" else None
+        detected = [each[0] for each in await self.server.detected(texts, target, kind)] if source == "auto" else None
         if detected is None:
             source = self.languages.code(source)
             self.languages.find(source, target)  # refuses bad languages, even if there is no text
@@ -57,17 +76,20 @@ class LibreTranslate:
         ways = [self.languages.through(each, target) for each in sources]
         if any(ways):
             content["way"] = ways
-        return answer({key: each[0] for key, each in content.items()} if one else content)
+        return await apart(size_of(texts), answer, {key: each[0] for key, each in content.items()} if one else content)
 
     async def translate_file(self, request):
         given, name, data = await self.files.received(request)
-        with self.files.start():
-            source, target = word(given, "source"), self.languages.code(word(given, "target"))
+        source, target = word(given, "source"), self.languages.code(word(given, "target"))
+        with self.files.hold(data), self.files.followed(given.get("progress")) as progress:
             data, source, _, left = await self.files.translated(
-                request, name, data, None if source == "auto" else self.languages.code(source), target)
+                request, name, data, None if source == "auto" else self.languages.code(source), target, progress=progress)
             name = f"{Path(name).stem}_{target}{Path(name).suffix}"
             place = request.base_url.replace(path=f"/download_file/{self.files.keep(name, data)}/{quote(name)}")
             return answer({"translatedFileUrl": str(place), **({"notes": left} if left else {})})
+
+    async def progress(self, request):
+        return answer(self.files.progress(request.path_params["id"]))
 
     async def download_file(self, request):
         return self.files.answer(request.path_params["id"])
@@ -82,7 +104,7 @@ class LibreTranslate:
 
     async def detect(self, request):
         texts, _ = self.server.texts(await self.server.parameters(request), "q")
-        return answer(self.candidates(await self.server.detected("\n".join(texts))))
+        return answer(self.candidates((await self.server.detected(["\n".join(texts)]))[0]))
 
     @staticmethod
     def candidates(found):

@@ -8,9 +8,11 @@ Both directions have frames: 8 bytes of length, then JSON or bytes.
     server: {"name", "most", "most_text", "target": the language of the translation}, the document
     process: {"characters", "sample"}: the number of characters, and text from which the language can be detected
     server: {"steps", "sentences": "split" or "whole"}
-    process, for each step: {"sentences"}; then a byte for each sentence: 1 if its translation must be aligned
-    server: {"translations", "sizes"}: null for a sentence that is too long and stays as it is, and the number of bytes of
-        each alignment; then all alignments
+    process, for each step: {"count": the number of sentences}; then the sentences in parts. The next part comes before the answer to
+        the one before it is read, so that the server always has some.
+    process, for each part: {"sentences"}; then a byte for each sentence: 1 if its translation must be aligned
+    server, for each part: {"translations", "sizes"}: null for a sentence that is too long and stays as it is, and the number of bytes
+        of each alignment; then all alignments
     process: {"left": what stays as it is}, the translated document
 
 Instead of any frame the process can send {"refused": message} or {"failed": message}, and ends."""
@@ -21,6 +23,9 @@ import os
 import signal
 import sys
 import traceback
+
+
+SENTENCES, CHARACTERS = 256, 32768  # of a part of a document; one sentence may have more characters
 
 
 def limit(cpu_seconds, seconds, size):
@@ -63,6 +68,38 @@ def sample(file, Document):
     return "\n".join(found)
 
 
+def parts(sentences):
+    """Yields where parts of sentences begin and end."""
+    begin = size = 0
+    for i, sentence in enumerate(sentences):
+        size += len(sentence)
+        if size >= CHARACTERS or i + 1 - begin == SENTENCES:
+            yield begin, i + 1
+            begin, size = i + 1, 0
+    if begin < len(sentences):
+        yield begin, len(sentences)
+
+
+def translated(documents, Aligned):
+    """Returns the translations of the sentences, which the server makes."""
+    made, left = [], parts(documents.sentences)
+
+    def send_next():
+        part = next(left, None)
+        if part:
+            send({"sentences": documents.sentences[slice(*part)]})
+            send(b"." + documents.needs_tokens[slice(*part)])
+
+    send_next()
+    while len(made) < len(documents.sentences):
+        send_next()
+        answer, tokens, at = json.loads(receive()), receive()[1:], 0
+        for one, size in zip(answer["translations"], answer["sizes"]):
+            made.append(Aligned(one, tokens[at:at + size]) if size else one)
+            at += size
+    return made
+
+
 def run(File, Document, Documents, Aligned):
     about, data = json.loads(receive()), receive()
     file, target = File(data[1:], about["name"], about["most"], about["most_text"], lang=about["target"]), about["target"]
@@ -71,15 +108,8 @@ def run(File, Document, Documents, Aligned):
     asked, texts = json.loads(receive()), file.texts
     for _ in range(asked["steps"]):
         documents = Documents(texts, file.format, asked["sentences"])
-        send({"sentences": documents.sentences})
-        send(b"." + documents.needs_tokens)
-        answer, tokens = json.loads(receive()), receive()[1:]
-        made, at = answer["translations"], 0
-        for i, size in enumerate(answer["sizes"]):
-            if size:
-                made[i] = Aligned(made[i], tokens[at:at + size])
-                at += size
-        del answer, tokens
+        send({"count": len(documents.sentences)})
+        made = translated(documents, Aligned)
         found = iter(made)
         joined = []
         for number, one in enumerate(documents):

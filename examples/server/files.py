@@ -4,44 +4,71 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import re
 import secrets
 import signal
 import sys
 import time
+from collections import deque
 from pathlib import Path
 from urllib.parse import quote
 
+from batches import Work
 from models import Refused, cut
-from service import disconnected
+from service import ASKING, apart, disconnected, parts_of
 from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from transformer_h import Aligned, Error
 from transformer_h.documents import ARCHIVES, READ_AS, SUFFIXES, etree
 from transformer_h.kinds import kind_of
+from turns import Turns
 
 FORMATS = tuple(one for one in SUFFIXES if etree or one not in ARCHIVES)  # archives need lxml
 AT_ONCE = 4  # documents that are translated at a time, and largest ones whose bytes may be received at a time
+OF_A_CLIENT = 2  # documents of a client that are translated at a time, so that one client does not keep others waiting
+WAITING = 16  # documents of a client that may wait
+HELD = 10  # largest documents whose bytes may wait, and whose translations are kept
 KEPT = 600  # seconds for which a translation is kept
 PROGRAM = str(Path(__file__).resolve().with_name("document_process.py"))
 # signals that end a process which has used its time
 TIME_IS_OVER = {getattr(signal, name, None) for name in ("SIGXCPU", "SIGALRM", "SIGKILL")}
+CHUNKS = 2  # parts of a document that are in the queue at a time: while one is translated, the next one is ready
+# characters that control how text is shown, as U+202E, by which "fdp.exe" would look like "exe.pdf"
+CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 SLICE = 1 << 20  # bytes of a document, for each of which a client has --read-timeout seconds
+
+
+class Progress:
+    """How far the translation of a document is."""
+
+    def __init__(self):
+        self.began = None  # when its first sentences came into the queue
+        self.total = self.done = 0  # sentences, of all steps
+        self.works = []  # that are in the queue
+
+    def state(self, queue):
+        """Returns what DeepL's status and /progress say: "queued", or "translating" with numbers."""
+        if self.began is None:
+            return {"status": "queued"}
+        done = min(self.done + sum(len(work.results) - work.left for work in self.works), self.total)
+        spent, left = time.monotonic() - self.began, self.total - done
+        seconds = spent / done * left if done else queue.seconds(left)
+        return {"status": "translating", "seconds_remaining": math.ceil(seconds), "sentences": self.total, "sentences_done": done}
 
 
 class Files:
     def __init__(self, server):
-        self.server, self.options, self.languages = server, server.options, server.languages
-        self.at_once = self.arriving = 0  # documents that are translated; bytes of those that are being received
+        self.server, self.options = server, server.options
+        self.arriving = self.waiting = 0  # bytes of documents that are being received; of those that wait and are translated
+        self.turns = Turns(AT_ONCE, OF_A_CLIENT, WAITING)
         self.kept = {}  # id: (owner, name, data, when it is forgotten)
+        self.running = {}  # id that a client chose: Progress
 
-    def start(self):
-        """Refuses a document if there are AT_ONCE. Returns what counts the document, to be used in a with statement."""
-        if self.at_once >= AT_ONCE:
-            raise Refused(503, f"the server is busy with {AT_ONCE} documents", 10)
-        return Counted(self)
+    @property
+    def languages(self):
+        return self.server.languages
 
     async def received(self, request):
         """Returns the parameters of a form with a document, the document's name and its bytes, after checking that the
@@ -51,7 +78,6 @@ class Files:
         most = self.options.file_limit + 65536  # the form is a little larger than the file
         length = request.headers.get("content-length", "")
         size = min(int(length[:18]), most) if length.isdecimal() else most
-        self.start()  # refuses the document before it is sent
         held = 0
 
         def arrived(n):  # a client that sends nothing keeps no place from others
@@ -68,74 +94,127 @@ class Files:
 
     async def parsed(self, request, body, most):
         """Returns the parameters, the name and the bytes of a form that has been received."""
-        async def pieces():
-            yield body
-
-        try:
-            parser = MultiPartParser(request.headers, pieces(), max_files=1, max_fields=100)
-            parser.max_file_size = parser.spool_max_size = most  # in memory: the server writes no file
-            found = await parser.parse()
-        except (MultiPartException, UnicodeDecodeError, KeyError) as e:
-            raise Refused(400, f"the body cannot be read: {getattr(e, 'message', e)}") from None
+        found = await parts_of(request, body, max_files=1, max_fields=100, max_file_size=most, spool_max_size=most)  # in memory
         given = {key: value for key, value in found.multi_items() if isinstance(value, str)}
         self.server.admitted(request, given)
         file = found.get("file")
         if not isinstance(file, UploadFile):
             raise Refused(400, "Invalid request: missing file parameter")
-        name = Path((file.filename or given.get("filename") or "").replace("\\", "/")).name
+        name = CONTROLS.sub("", Path((file.filename or given.get("filename") or "").replace("\\", "/")).name)
         data = await file.read()
         if len(data) > self.options.file_limit:
             raise Refused(413, f"the document is larger than {self.options.file_limit} bytes")
-        suffix, _, wrong = kind_of(data, name, None, READ_AS)
+        suffix, _, wrong = await apart(len(data), kind_of, data, name, None, READ_AS)
         if wrong:  # without what only the command line has
             raise Refused(400, f"{cut(name)}: {re.sub(',? (or a format )?[(]--format[^)]*[)]$', '', wrong)}")
         if suffix not in FORMATS:
             raise Refused(400, f"{cut(name)}: the document is not one of {' '.join(FORMATS)}")
         return given, name, data
 
-    async def translated(self, request, name, data, source, target, terms=None):
+    @contextlib.contextmanager
+    def followed(self, id):
+        """Yields a Progress, which progress(id) shows meanwhile if the client has chosen an id."""
+        made = Progress()
+        if id is None:
+            yield made
+            return
+        if not re.fullmatch("[0-9A-Za-z-]{16,64}", id):
+            raise Refused(400, "Invalid request: progress is not 16 to 64 digits, letters and -")
+        if id in self.running:
+            raise Refused(400, "Invalid request: progress is that of another document")
+        self.running[id] = made
+        try:
+            yield made
+        finally:
+            del self.running[id]
+
+    def progress(self, id):
+        if id not in self.running:
+            raise Refused(404, "no such document, or it is translated")
+        return self.running[id].state(self.server.queue)
+
+    def hold(self, data):
+        """Counts the bytes of a document until it is translated. Refuses it if there are too many. Returns what counts them, to be
+        used in a with statement."""
+        if self.waiting + len(data) > HELD * self.options.file_limit:
+            raise Refused(503, "the server has too many documents", 10)
+        return Held(self, len(data))
+
+    async def translated(self, request, name, data, source, target, terms=None, progress=None):
         """Returns the translated document, its source language, its number of characters and what stays as it is. source
         may be None, then it is found out. request is None if nobody waits for the answer."""
-        work = asyncio.ensure_future(self.work(name, data, source, target, terms))
+        async def at_its_turn():
+            asking, began = ASKING.get(), time.perf_counter()
+            async with self.turns.turn(asking.client):
+                asking.waited += time.perf_counter() - began
+                task = asyncio.ensure_future(self.work(name, data, source, target, terms, progress or Progress()))
+                try:
+                    await asyncio.wait({task}, timeout=self.options.file_timeout)  # not wait_for, which may lose a cancellation
+                    if task.done():
+                        return task.result()
+                    raise Refused(503, f"not translated in {self.options.file_timeout:g} seconds", self.server.queue.retry_after())
+                finally:
+                    task.cancel()
+                    await asyncio.wait({task})  # its process has ended then
+
+        work = asyncio.ensure_future(at_its_turn())
         gone = asyncio.ensure_future(disconnected(request) if request else asyncio.Event().wait())
         try:
-            await asyncio.wait({work, gone}, timeout=self.options.file_timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return work.result()
-            raise ClientDisconnect if gone.done() else Refused(
-                503, f"not translated in {self.options.file_timeout:g} seconds", self.server.queue.retry_after())
+            raise ClientDisconnect
         finally:
             gone.cancel()
             work.cancel()
             await asyncio.wait({work})  # its process has ended then
 
-    async def work(self, name, data, source, target, terms):
+    async def work(self, name, data, source, target, terms, progress):
         async with Process(self.options, self.server.metrics) as process:
             await process.send({"name": name, "most": 8 * self.options.file_limit, "most_text": self.options.file_text_limit, "target": target})
             await process.send(b"." + data)
             about = json.loads(await process.receive())
             if source is None:
-                source = (await self.server.detected(about["sample"], target))[0][0]
+                source = (await self.server.detected([about["sample"]], target))[0][0][0]
             way = self.languages.find(source, target)
             await process.send({"steps": len(way), "sentences": self.server.word(source, target)})
-            for step in way:
-                sentences, needs = json.loads(await process.receive())["sentences"], (await process.receive())[1:]
-                made = await self.server.sentences_of_a_document(
-                    sentences, needs, step, terms(source) if terms and step is way[-1] else None, self.options.file_timeout)
-                tokens = [one.tokens if isinstance(one, Aligned) else b"" for one in made]
-                await process.send({"translations": [None if isinstance(one, Error) else one for one in made],
-                                    "sizes": list(map(len, tokens))})
-                await process.send(b"." + b"".join(tokens))
+            for i, step in enumerate(way):
+                count = json.loads(await process.receive())["count"]
+                progress.began, progress.total = progress.began or time.monotonic(), progress.done + count * (len(way) - i)
+                await self.step(process, step, count, await terms(source) if terms and step is way[-1] else None, progress)
             left = json.loads(await process.receive())["left"]
             made = (await process.receive())[1:]
         self.server.metrics.characters.inc(about["characters"])
         return made, source, about["characters"], left
 
+    async def step(self, process, step, count, terms, progress):
+        """Translates the sentences of a document, which come in parts."""
+        tasks = deque()
+        try:
+            while count or tasks:
+                while count and len(tasks) < CHUNKS:
+                    sentences, needs = json.loads(await process.receive())["sentences"], (await process.receive())[1:]
+                    work = Work((*step, None, terms), sentences, needs, keeps_long=True)
+                    progress.works.append(work)
+                    tasks.append((work, asyncio.ensure_future(
+                        self.server.done(None, work, self.options.file_timeout, is_document=True))))
+                    count -= len(sentences)
+                made = await tasks[0][1]
+                progress.works.remove(tasks.popleft()[0])
+                progress.done += len(made)
+                tokens = [one.tokens if isinstance(one, Aligned) else b"" for one in made]
+                await process.send({"translations": [None if isinstance(one, Error) else one for one in made],
+                                    "sizes": list(map(len, tokens))})
+                await process.send(b"." + b"".join(tokens))
+        finally:
+            for _, task in tasks:
+                task.cancel()
+
     def keep(self, name, data, owner=None):
         """Keeps a translation for a while, and returns its id, which nobody can guess. There is room for ten of the largest
         documents; a new one drops the oldest."""
         self.forget()
-        while self.kept and sum(len(one[2]) for one in self.kept.values()) + len(data) > 10 * self.options.file_limit:
+        while self.kept and sum(len(one[2]) for one in self.kept.values()) + len(data) > HELD * self.options.file_limit:
             del self.kept[next(iter(self.kept))]
         key = secrets.token_urlsafe(24)
         self.kept[key] = owner, name, data, time.monotonic() + KEPT
@@ -154,21 +233,20 @@ class Files:
             raise Refused(404, f"no such document; translations are kept for {KEPT} seconds")
         # "attachment", so that a browser does not show a page of somebody else as the server's
         return Response(found[2], media_type="application/octet-stream", headers={
-            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(found[1])}", "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "no-store"})
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(found[1])}", "Cache-Control": "no-store"})
 
 
-class Counted:
-    """Counts a document while it is received and translated."""
+class Held:
+    """Counts the bytes of a document."""
 
-    def __init__(self, files):
-        self.files = files
+    def __init__(self, files, size):
+        self.files, self.size = files, size
 
     def __enter__(self):
-        self.files.at_once += 1
+        self.files.waiting += self.size
 
     def __exit__(self, *_):
-        self.files.at_once -= 1
+        self.files.waiting -= self.size
 
 
 class Process:
@@ -225,12 +303,14 @@ class Process:
 
     async def within(self, work):
         """Waits for the process, which has --file-seconds for all of its work. The time of translations does not count."""
-        began = time.monotonic()
+        began, task = time.monotonic(), asyncio.ensure_future(work)
         try:
-            return await asyncio.wait_for(work, self.left)
-        except asyncio.TimeoutError:
-            self.refuse("seconds")
+            await asyncio.wait({task}, timeout=self.left)  # not wait_for, which may lose a cancellation
+            if not task.done():
+                self.refuse("seconds")
+            return task.result()
         finally:
+            task.cancel()
             self.left -= time.monotonic() - began
 
     def refuse(self, what):

@@ -50,7 +50,7 @@ class Glossaries:
             self.all[glossary.id] = glossary
 
     def of(self, owner):
-        return [one for one in self.all.values() if one.owner == owner]
+        return [one for one in list(self.all.values()) if one.owner == owner]  # another thread may add one
 
     def find(self, owner, id):
         found = self.all.get(id)
@@ -60,7 +60,7 @@ class Glossaries:
 
     def keep(self, glossary):
         """Adds the glossary, in the place of the one with its id."""
-        others = sum(len(one.data) for one in self.all.values() if one.id != glossary.id)
+        others = sum(len(one.data) for one in list(self.all.values()) if one.id != glossary.id)
         if others + len(glossary.data) > self.limit:
             raise Refused(FULL, f"the glossaries of all clients would have more than {self.limit} bytes")
         if self.folder:

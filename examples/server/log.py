@@ -6,6 +6,7 @@ import sys
 import time
 
 LOG_LENGTH, LOG_RATE = 4000, 60  # most characters of a message, most messages a minute
+MINUTE = 60  # seconds
 
 
 class Log(logging.Handler):
@@ -18,7 +19,28 @@ class Log(logging.Handler):
         self.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
         self.minute = self.n = 0
 
+    clients, told = 0, None  # that have left since the last message about them, and when this message was
+
+    @classmethod
+    def left(cls):
+        """Counts a client that has left before its answer. There is one message a minute about all of them."""
+        cls.clients, now = cls.clients + 1, time.monotonic()
+        if cls.told is None or now - cls.told >= MINUTE:
+            cls.say(f"{time.strftime('%Y-%m-%d %H:%M:%S')} clients that left before their answer: {cls.clients}; the next message about "
+                    "them comes in a minute at the earliest")
+            cls.clients, cls.told = 0, now
+
+    @staticmethod
+    def is_of_one_that_left(record):
+        """Returns whether a message of uvicorn or asyncio says only that a connection has ended."""
+        error = record.exc_info and record.exc_info[1]
+        return isinstance(error, ConnectionError) or type(error).__name__ in ("ClientDisconnect", "ClientDisconnected", "WebSocketDisconnect") or (
+            record.name == "asyncio" and record.getMessage() == "socket.send() raised exception.")
+
     def emit(self, record):
+        if self.is_of_one_that_left(record):
+            self.left()
+            return
         minute = int(time.monotonic() / 60)
         if minute != self.minute:
             self.minute, self.n = minute, 0

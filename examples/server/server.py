@@ -23,15 +23,18 @@ POST /detect        the languages that the text may be in, with their confidence
                     because the text is not examined.
 /v2/translate, /v2/languages, /v2/usage, /v2/glossaries, /v3/glossaries: DeepL's (see api_deepl.py)
 /listen            a WebSocket, if --speech names a Whisper or Moonshine streaming model: takes sound, sends text while somebody speaks (see README.md)
-GET  /languages, /frontend/settings, /health, /metrics (Prometheus)
+GET  /languages, /frontend/settings, /health, /metrics (Prometheus; needs the key if the server has some)
+GET  /spec, /docs   the description of all paths in OpenAPI, and as a page
+GET  /progress/{id} how far a document of /translate_file is whose form has the id as progress
 GET  /              a page to translate in a browser (examples/web, if this file is in its repository)
 
 Bodies are JSON, urlencoded forms or multipart/form-data. format null or empty is text. Each line of a text is a paragraph and is translated sentence by
 sentence. The result has the same bytes as the output of `translate --document`, or of `--html` and so
 on; it does not depend on other requests. Alternative n consists of the n-th best translation of each sentence.
 
-Workers translate the waiting sentences of all requests together, in batches of similar length. A
-large request takes turns with the others. Status codes: 400 the request is wrong or a text is too
+Workers translate the waiting sentences of all requests together, in batches. Clients take turns, by API key, or if the server has
+none, by connection: a batch gets its sentences one by one, each from the client that has had least. SIGHUP loads models, terms and
+API keys anew, while requests go on. Status codes: 400 the request is wrong or a text is too
 long; 403 the API key is missing or wrong; 408 the body is too slow; 413 the body is too large; 415 the
 body's type is not supported; 429 a client sends too many requests; 431 the head is larger than 64 kB;
 503 the queue is full or a translation took too long. 429 and 503 have a Retry-After header. Messages
@@ -40,17 +43,20 @@ SIGTERM and Ctrl-C end the server after it has answered the requests that it acc
 Internet, run it behind a proxy with TLS.
 
 The other files: models.py finds the model for a pair of languages; batches.py translates the sentences of
-all requests together; service.py reads, checks and answers requests; files.py has
-documents, and document_process.py reads and writes one of them in a process with limits; speech.py hears live
-speech; api_libretranslate.py has LibreTranslate's paths, api_deepl.py and glossaries.py DeepL's; metrics.py counts; protocol.py limits
+all requests together; service.py reads, checks and answers requests; endpoints.py describes them; files.py has
+documents, turns.py says whose is next, and document_process.py reads and writes one of them in a process with limits; speech.py hears
+live speech; api_libretranslate.py has LibreTranslate's paths, api_deepl.py and glossaries.py DeepL's; metrics.py counts; protocol.py limits
 connections; log.py writes messages.
 """
 
 import argparse
 import contextlib
+import errno
 import logging
 import os
 import signal
+import socket
+import sys
 
 try:
     import uvicorn
@@ -58,16 +64,18 @@ try:
     from api_libretranslate import LibreTranslate
     from files import Files
     from log import Log
-    from protocol import Protocol, WebSocket
+    from protocol import SECURITY, Protocol, WebSocket
     from service import PAGE, Server
     from speech import Speech
+    from transformer_h import Error
+    from transformer_h.commands import Parser
 except ImportError as e:
     raise SystemExit(f"server.py: Python has no {e.name}; in the repository's folder run: "
                      "pip install ./tools/python -r tools/requirements-server.txt") from None
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description="Translation server with LibreTranslate's API")
+    parser = Parser(description="Translation server with LibreTranslate's API")
 
     def option(flag, default, what, kind=int, **more):
         def checked(text):
@@ -95,7 +103,7 @@ def arguments():
                         "once for each pair of languages")
     parser.add_argument("--sentences", choices=("split", "whole"), help="split texts into sentences, or translate each line or "
                         "paragraph as one text (default: split, unless a model file says that its model reads whole texts)")
-    option("--queue", 4096, "most sentences that may wait; more get status 503 (default %(default)s)")
+    option("--queue", 4096, "most sentences of a client that may wait; more get status 503 (default %(default)s)")
     option("--timeout", 30.0, "most seconds that a translation may take (default %(default)s)", float)
     option("--read-timeout", 10.0, "most seconds in which a request's head, and then its body, must arrive "
            "(default %(default)s)", float)
@@ -132,6 +140,25 @@ def arguments():
     return parser.parse_args()
 
 
+def bound(options):
+    """Returns sockets of the address and port, before the models are loaded, because they may be in use."""
+    sockets = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(
+                socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)):
+            sockets.append(socket.socket(family, kind, protocol))
+            if os.name == "posix":  # Windows would share the port with the server that has it
+                sockets[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sockets[-1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sockets[-1].bind(address)
+    except OSError as e:
+        why = {errno.EADDRINUSE: f"port {options.port} is in use: --port chooses another one",
+               errno.EACCES: f"this user may not use port {options.port}: --port chooses another one"}
+        raise ValueError(why.get(e.errno, f"{options.host} is no address of this machine (--host): {e.strerror}")) from None
+    return sockets
+
+
 class Listening(uvicorn.Server):
     """Says where it listens as soon as it does."""
 
@@ -147,26 +174,28 @@ def main():
     options = arguments()
     logging.basicConfig(handlers=[Log()])
     logging.captureWarnings(True)
-    server = Server(options)
     try:
+        sockets = bound(options)
+        server = Server(options)
         files = Files(server)
         if options.speech and WebSocket.__mro__[1] is object:
             raise ValueError("--speech: Python has no websockets; in the repository's folder run: "
                              "pip install -r tools/requirements-server.txt")
         server.speech = Speech(server) if options.speech else None
-        app = server.app((*LibreTranslate(server, files).handlers(), *DeepL(server, files).handlers()))
-    except (ValueError, OSError) as e:
+        app = server.app((*LibreTranslate(server, files).endpoints(), *DeepL(server, files).endpoints()))
+    except (Error, ValueError, OSError) as e:
         raise SystemExit(f"server.py: {e}") from None
     Protocol.patience = options.read_timeout
+    sys.setswitchinterval(0.001)  # seconds for which the event loop waits for a thread that reads a large request
     for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises the signal again at its end
         signal.signal(each, lambda *_: None)
     listening = Listening(uvicorn.Config(
         app, host=options.host, port=options.port, http=Protocol, ws=WebSocket if options.speech else "none",
         ws_max_size=options.body_limit, ws_ping_interval=None, ws_per_message_deflate=False, log_config=None,
-        log_level="warning", access_log=False, server_header=False, limit_concurrency=options.connections,
+        log_level="warning", access_log=False, server_header=False, headers=SECURITY, limit_concurrency=options.connections,
         timeout_graceful_shutdown=int(max(options.timeout, options.file_timeout) + options.read_timeout) + 1))
     with contextlib.suppress(KeyboardInterrupt):  # as uvicorn.run does
-        listening.run()
+        listening.run(sockets)
     if not listening.started:
         raise SystemExit(3)
 

@@ -8,8 +8,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
+from endpoints import Endpoint
 from models import Refused, cut
-from service import form, word
+from service import ASKING, LEFT, Asking, form, word
 from starlette.routing import WebSocketRoute
 from transformer_h import Error, Model, Status
 
@@ -27,20 +28,29 @@ class Speech:
     def __init__(self, server):
         self.server, self.options, self.metrics = server, server.options, server.metrics
         self.at_once = 0
+        self.model = self.read()
+        self.threads = ThreadPoolExecutor(self.options.listeners, "listener")
+
+    def read(self):
         try:
-            self.model = Model(self.options.speech, weights=self.options.weights)
-            next(self.model.listen([]), None)
+            model = Model(self.options.speech, weights=self.options.weights)
+            next(model.listen([]), None)
         except Error as e:
             raise ValueError(f"--speech {self.options.speech}: {e.message}") from None
-        self.threads = ThreadPoolExecutor(self.options.listeners, "listener")
+        return model
+
+    def endpoint(self):
+        return Endpoint("/listen", "GET", self.listen, "A WebSocket that takes sound (format is s16le) and sends text.",
+                        f"format! rate! {' '.join((*TEXTS, *NUMBERS))} api_key", status=101)
 
     def route(self):
         return WebSocketRoute("/listen", self.listen)
 
     async def listen(self, socket):
         began, status = time.perf_counter(), 200
-        await socket.accept()
+        ASKING.set(Asking(socket.client))
         try:
+            await self.accept(socket)
             given = self.admitted(socket)
             await self.hear(socket, given)
         except Refused as e:
@@ -51,8 +61,16 @@ class Speech:
         else:
             await self.ended(socket)
         spent = time.perf_counter() - began
-        self.metrics.request("/listen", status, spent)
+        self.metrics.request("/listen", status)
+        self.metrics.work("/listen", status, spent, 0)
         self.server.log(socket, status, spent)
+
+    @staticmethod
+    async def accept(socket):
+        try:
+            await socket.accept()
+        except Exception:  # what a connection raises that is lost depends on uvicorn's version
+            raise Left(LEFT) from None
 
     async def ended(self, socket, refused=None):
         """Closes the WebSocket, after an object with what was wrong."""
@@ -70,7 +88,11 @@ class Speech:
         except (UnicodeDecodeError, ValueError) as e:
             raise Refused(400, f"the query cannot be read: {e}") from None
         origin, allowed = socket.headers.get("origin"), self.options.cors or ()
-        if origin and urlsplit(origin).netloc != socket.headers.get("host") and not {origin, "*"} & set(allowed):
+        try:
+            place = urlsplit(origin or "").netloc
+        except ValueError:
+            raise Refused(400, f"the header Origin is no address: {cut(origin)}") from None
+        if origin and place != socket.headers.get("host") and not {origin, "*"} & set(allowed):
             raise Refused(403, f"pages of {cut(origin)} may not use the server (--cors)")
         self.server.admitted(socket, given)
         for key, only in (("format", FORMAT), ("rate", RATE)):
@@ -147,7 +169,7 @@ class Listener:
         except asyncio.TimeoutError:
             raise Refused(408, f"the client has read nothing for {self.patience:g} seconds") from None
         except Exception:  # what a connection raises that is lost depends on uvicorn's version
-            raise Left(499) from None
+            raise Left(LEFT) from None
 
     async def message(self, seconds):
         """Returns the next message, or None if there is none for some seconds."""
@@ -173,7 +195,7 @@ class Listener:
                 continue
             waited = 0
             if message["type"] == "websocket.disconnect":
-                raise Left(413 if message.get("code") == 1009 else 499)
+                raise Left(413 if message.get("code") == 1009 else LEFT)
             data = message.get("bytes")
             if data is None:
                 self.wrong = Refused(415, "a message is a text; expected bytes with 16-bit samples, and an empty message at the end")

@@ -1,4 +1,5 @@
-/* An SQLite extension: SELECT translate_model(path [, 'split' or 'whole']), translate(text), translate_score(text, target).
+/* An SQLite extension: SELECT translate_model(path [, 'split' or 'whole']), translate(text),
+   translate_score(text, target).
    cc -O2 -shared -fPIC -I. examples/sqlite/translate.c -o translate.so -lm */
 #define TRANSFORMER_STATIC /* another extension may contain another version of the library */
 #define TRANSFORMER_IMPLEMENTATION
@@ -27,7 +28,8 @@ static void load(sqlite3_context *sql, int n, sqlite3_value **path) {
     loaded = n == 1 + !!k && !h->model && !tfm_model_load_file(
         &h->model, (const char *)sqlite3_value_text(path[0]), NULL, &h->err);
     h->limits.decoding = tfm_model_decoding(h->model), h->limits.sentences = (tfm_sentences)k;
-    if (n == 2 && !k) sqlite3_result_error(sql, "the second argument must be 'split' or 'whole'", -1);
+    if (n == 2 && !k)
+        sqlite3_result_error(sql, "the second argument must be 'split' or 'whole'", -1);
     else if (!loaded || tfm_session_create(&h->session, h->model, &h->limits, &h->err))
         sqlite3_result_error(sql, h->session ? "this connection has a model" : h->err.text, -1);
 }
@@ -38,10 +40,12 @@ static void run(sqlite3_context *sql, int n, sqlite3_value **values) { /* n 2: s
     tfm_text in[2];
     for (memset(in, 0, sizeof in); n--; in[n].size = (size_t)sqlite3_value_bytes(values[n]))
         if (!(in[n].data = (const char *)sqlite3_value_text(values[n]))) return;
-    if (!in[1].data && !tfm_translate(h->session, in[0].data, (char *)h->memory, sizeof h->memory, &h->err))
+    if (!in[1].data &&
+        !tfm_translate(h->session, in[0].data, (char *)h->memory, sizeof h->memory, &h->err))
         sqlite3_result_text(sql, (char *)h->memory, -1, SQLITE_TRANSIENT);
-    else if (in[1].data && !tfm_model_tokenize_target(h->model, in[1], TFM_TEXT_FORM_TEXT, h->tgt, 1040,
-                                                      &target.n, &scratch, &h->err) &&
+    else if (in[1].data &&
+             !tfm_model_tokenize_target(h->model, in[1], TFM_TEXT_FORM_TEXT, h->tgt, 1040,
+                                        &target.n, &scratch, &h->err) &&
              (source = tfm_request_text(in->data, in->size), target.data = h->tgt,
               !tfm_session_score(h->session, &source, 1, &target, 0, h->scores, &h->err))) {
         for (n = 1; n <= target.n; n++) h->scores[0] += h->scores[n];
@@ -52,7 +56,8 @@ int sqlite3_translate_init(sqlite3 *db, char **message, const sqlite3_api_routin
     SQLITE_EXTENSION_INIT2(api)
     host *h = sqlite3_malloc(sizeof *h);
     if (!h) return SQLITE_NOMEM;
-    (void)message, memset(h, 0, sizeof *h), h->functions = 4; /* SQLite calls let_go even on failure */
+    /* SQLite calls let_go even on failure */
+    (void)message, memset(h, 0, sizeof *h), h->functions = 4;
     return sqlite3_create_function_v2(db, "translate_model", 1, OPEN, h, load, 0, 0, let_go) |
            sqlite3_create_function_v2(db, "translate_model", 2, OPEN, h, load, 0, 0, let_go) |
            sqlite3_create_function_v2(db, "translate", 1, PURE, h, run, 0, 0, let_go) |

@@ -7,8 +7,8 @@
 
    - JSON has escapes for quotation marks, backslashes, control characters and ends of lines.
    - In the other forms, each control character and end of a line becomes a space.
-   - WebVTT has &amp; &lt; &gt;, so a text has no tags and no arrow. pysubs2 takes a line with exactly
-     two times for the times of a cue, so cue_add leaves out the first word's time there, or
+   - WebVTT has &amp; &lt; &gt;, so a text has no tags and no arrow. pysubs2 takes a line with
+     exactly two times for the times of a cue, so cue_add leaves out the first word's time there, or
      begins a new line.
    - SRT has no escapes. A reader may take a line with an arrow for the times of a cue. ffmpeg
      does so if two times stand around the arrow, and pysubs2 if the line has two times, with an
@@ -97,8 +97,8 @@ static size_t cue_short_time(const char *text) {
     }
 }
 
-/* Changes a text of WebVTT that has two times, which has room for one more byte. A word's time before
-   the text is the time of the cue, which no reader needs twice. */
+/* Changes a text of WebVTT that has two times, which has room for one more byte. A word's time
+   before the text is the time of the cue, which no reader needs twice. */
 static void cue_part_times(char *text) {
     char *at, *second = NULL;
     int count = 0;
@@ -117,8 +117,8 @@ static void cue_part_times(char *text) {
     }
 }
 
-/* Adds a cue to a lane, and writes all cues whose turn it is. text NULL: the lane is done. The text is
-   one that cue_append_text has written. */
+/* Adds a cue to a lane, and writes all cues whose turn it is. text NULL: the lane is done. The text
+   is one that cue_append_text has written. */
 static void cue_add(int number, double begin, double end, const char *text) {
     cue_lane *lane = &cue_output.lanes[number];
     if (text && cue_output.form != CUE_JSON) {

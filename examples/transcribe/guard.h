@@ -1,5 +1,5 @@
-/* guard.h: tells a text that somebody said from a text that the model made up. Needs transformer.h, speech.h
-   and whisper.h before it.
+/* guard.h: tells a text that somebody said from a text that the model made up. Needs transformer.h,
+   speech.h and whisper.h before it.
 
        guard g;                                                      all zeros
        status = guard_learn(&g, &w, &s, mel, embeddings, &err);     once, before a window is encoded
@@ -8,15 +8,16 @@
        if (guard_is_made_up(&g, &w, ids, first, n)) ... leave out these tokens
        guard_free(&g);
 
-   Whisper also writes texts for noise, music and silence. Such a text does not depend on the sound: each of
-   its tokens is about as probable if the model hears silence. A spoken text is much more probable with
-   its sound. So the text is scored twice, with the sound of its window and with 30 s of silence. The
-   difference of the log-probabilities is the gain of a token. The gain of a text is small if it is below a
-   limit, or below the text's -log-probability with its sound: then more remains unexplained than the sound
-   explains. A segment was made up if its gain is small, and so is that of its whole window, or the segment
-   is improbable with its sound, too. (Words that somebody repeats have a small gain as well, but they are
-   probable, and the rest of their window has a large gain.)
-   A loop fills its window with tokens of a small gain. README.md has the numbers. */
+   Whisper also writes texts for noise, music and silence. Such a text does not depend on the sound:
+   each of its tokens is about as probable if the model hears silence. A spoken text is much more
+   probable with its sound. So the text is scored twice, with the sound of its window and with 30 s
+   of silence. The difference of the log-probabilities is the gain of a token. The gain of a text is
+   small if it is below a limit, or below the text's -log-probability with its sound: then more
+   remains unexplained than the sound explains. A segment was made up if its gain is small, and so
+   is that of its whole window, or the segment is improbable with its sound, too. (Words that
+   somebody repeats have a small gain as well, but they are probable, and the rest of their window
+   has a large gain.) A loop fills its window with tokens of a small gain. README.md has the
+   numbers. */
 #ifndef GUARD_H
 #define GUARD_H
 
@@ -34,8 +35,8 @@ typedef struct guard {
 
 static void guard_free(guard *g) { free(g->silence), g->silence = NULL; }
 
-/* Encodes silence. The session's last source is silence then. mel [SPEECH_FRAMES, mels] and embeddings
-   [SPEECH_POSITIONS, D] are scratch. */
+/* Encodes silence. The session's last source is silence then. mel [SPEECH_FRAMES, mels] and
+   embeddings [SPEECH_POSITIONS, D] are scratch. */
 static tfm_status guard_learn(guard *g, whisper *w, speech *s, float *mel, float *embeddings,
                               tfm_error *err) {
     tfm_tensor input = tfm_tensor_2d(embeddings, TFM_DTYPE_F32, SPEECH_POSITIONS, s->width), out;
@@ -58,7 +59,8 @@ static tfm_status guard_learn(guard *g, whisper *w, speech *s, float *mel, float
     return TFM_OK;
 }
 
-/* Returns whether the sound explains tokens first to first + n - 1 of ids hardly better than silence. */
+/* Returns whether the sound explains tokens first to first + n - 1 of ids hardly better than
+   silence. */
 static int guard_is_small(const guard *g, const whisper *w, const int32_t *ids, int32_t first,
                           int32_t n) {
     double gain = 0, log_prob = 0;
@@ -68,8 +70,8 @@ static int guard_is_small(const guard *g, const whisper *w, const int32_t *ids, 
     return gain < GUARD_SUM || gain < GUARD_MEAN * m || gain < -log_prob;
 }
 
-/* Computes by how much the session's last source, a window, makes each token of ids [n] more probable
-   than silence does. The session's last source is silence then. */
+/* Computes by how much the session's last source, a window, makes each token of ids [n] more
+   probable than silence does. The session's last source is silence then. */
 static tfm_status guard_compare(guard *g, whisper *w, const int32_t *ids, int32_t n,
                                 tfm_error *err) {
     const tfm_config *c = tfm_model_config(w->model);

@@ -1,5 +1,5 @@
-/* listen.h: the encoder of Moonshine streaming, fed with pieces of sound of any size. To copy into your
-   program, which includes transformer.h and speech.h first.
+/* listen.h: the encoder of Moonshine streaming, fed with pieces of sound of any size. To copy into
+   your program, which includes transformer.h and speech.h first.
 
        listen_weights w;
        listen l;
@@ -9,15 +9,15 @@
        }
        listen_end(&l), listen_free(&w);
 
-   take(user, row) gets the rows of the decoder's memory, one after the other, each as soon as the sound
-   that it sees has come: at most the windows to the right of all layers, summed, later. The rows have
-   the same bits for any pieces, and the state has the same size however long the sound is. It is a
-   frame of samples, the last rows before each convolution, and in each layer as many keys, values and
-   queries as its window sees.
+   take(user, row) gets the rows of the decoder's memory, one after the other, each as soon as the
+   sound that it sees has come: at most the windows to the right of all layers, summed, later. The
+   rows have the same bits for any pieces, and the state has the same size however long the sound
+   is. It is a frame of samples, the last rows before each convolution, and in each layer as many
+   keys, values and queries as its window sees.
 
-   A frame of 5 ms has its mean and its deviation taken out, and asinh makes it less steep. Two causal
-   convolutions over 5 rows with a stride of 2 follow, so a row of memory is 20 ms. The layers have no
-   positions; the memory gets learned ones. */
+   A frame of 5 ms has its mean and its deviation taken out, and asinh makes it less steep. Two
+   causal convolutions over 5 rows with a stride of 2 follow, so a row of memory is 20 ms. The
+   layers have no positions; the memory gets learned ones. */
 #ifndef LISTEN_H
 #define LISTEN_H
 
@@ -164,9 +164,9 @@ static tfm_status listen_give(listen *l, const float *rows, int64_t n, listen_ta
     return status;
 }
 
-/* Takes n new positions [n, D] into layer i, computes those whose windows are complete, and passes them
-   on. At the end of the sound n may be 0. n is at most LISTEN_ROWS, and a layer passes on at most
-   n + right rows. */
+/* Takes n new positions [n, D] into layer i, computes those whose windows are complete, and passes
+   them on. At the end of the sound n may be 0. n is at most LISTEN_ROWS, and a layer passes on at
+   most n + right rows. */
 static tfm_status listen_layer_step(listen *l, int32_t i, const float *rows, int64_t n,
                                     listen_take take, void *user, tfm_error *err) {
     const listen_weights *w = l->w;

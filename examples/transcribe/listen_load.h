@@ -1,5 +1,5 @@
-/* listen_load.h: reads the encoder of Moonshine streaming from a model file. listen.h includes it, and
-   needs transformer.h and speech.h before it. */
+/* listen_load.h: reads the encoder of Moonshine streaming from a model file. listen.h includes it,
+   and needs transformer.h and speech.h before it. */
 #ifndef LISTEN_LOAD_H
 #define LISTEN_LOAD_H
 

@@ -13,7 +13,8 @@
                if ((status = live_hear(&l, &err)) == TFM_OK)
                    ... append l.stable to the text; show l.tentative behind it until the next run
        }
-       status = live_finish(&l, &err);                           and then as above, until nothing is due
+       status = live_finish(&l, &err);                           and then as above, until nothing is
+                                                                 due
        live_free(&l);
 
    The voice detector finds where somebody speaks. There a window grows. Every o.step of new sound,
@@ -28,15 +29,16 @@
 
    Rules say which words of a run are stable:
    - LIVE_ALIGN (AlignAtt, Papi et al. 2023): words whose tokens attend to sound that is more than
-     o.guard before the end of the sound. o.doubt times minus the logarithm of the token's probability
-     is added to o.guard, so tokens that the decoder is not sure of wait longer, and the first token of
-     a window twice as long.
+     o.guard before the end of the sound. o.doubt times minus the logarithm of the token's
+     probability is added to o.guard, so tokens that the decoder is not sure of wait longer, and the
+     first token of a window twice as long.
    - LIVE_AGREE (LocalAgreement, Liu et al. 2020): words that two runs in succession have.
    LIVE_BOTH, the default, asks for both.
-   To save time the encoder sees o.room behind the sound. If a token whose -log(probability) is above
-   o.look would become stable, the window is heard again, and from then on as Whisper was trained: 30 s in
-   all, until a text has become stable. With o.look 0 only a small model does so (LIVE_SMALL, int8): it
-   hears 30 s in less than o.step on one core. A larger one would fall behind the sound. */
+   To save time the encoder sees o.room behind the sound. If a token whose -log(probability) is
+   above o.look would become stable, the window is heard again, and from then on as Whisper was
+   trained: 30 s in all, until a text has become stable. With o.look 0 only a small model does so
+   (LIVE_SMALL, int8): it hears 30 s in less than o.step on one core. A larger one would fall behind
+   the sound. */
 #ifndef LIVE_H
 #define LIVE_H
 
@@ -185,10 +187,10 @@ static tfm_status live_finish(live *l, tfm_error *err) {
     return live_feed(l, silence, (int)VAD_FRAME + (int)TRACK_LEAD, err);
 }
 
-/* Tells, after n samples were fed, whether the source has more that should be fed first. now: seconds of
-   any clock; waited: seconds for which the program waited for these samples. A source that made it wait
-   is as fast as speech. A program that is behind such a source hears all that has come in one run. A
-   program that hears files need not call this. */
+/* Tells, after n samples were fed, whether the source has more that should be fed first. now:
+   seconds of any clock; waited: seconds for which the program waited for these samples. A source
+   that made it wait is as fast as speech. A program that is behind such a source hears all that has
+   come in one run. A program that hears files need not call this. */
 static inline int live_is_behind(live *l, double now, double waited, int64_t n) {
     double source = now - (double)l->fed / (int)SOUND_RATE;
     if (2 * waited * (int)SOUND_RATE >= (double)n) l->source = source, l->is_paced = 1;
@@ -197,7 +199,8 @@ static inline int live_is_behind(live *l, double now, double waited, int64_t n) 
     return l->fed - l->scanned < live_samples(LIVE_WAITING);
 }
 
-/* Moves the voice detector on by a frame. Without one, sound above options.silence counts as speech. */
+/* Moves the voice detector on by a frame. Without one, sound above options.silence counts as
+   speech. */
 static tfm_status live_scan(live *l, tfm_error *err) {
     const float *x = l->x + (l->scanned - l->first);
     float probability = 1;
@@ -220,7 +223,8 @@ static void live_close(live *l) {
     l->is_kept = 0;
 }
 
-/* Begins a window where somebody begins to speak, or goes on with the last one after a short pause. */
+/* Begins a window where somebody begins to speak, or goes on with the last one after a short
+   pause. */
 static void live_open(live *l) {
     int64_t start = l->parts.parts[0].begin;
     l->is_open = 1;
@@ -231,7 +235,8 @@ static void live_open(live *l) {
     l->start = l->ran = start, l->n_mel = l->n_given = l->n_draft = 0;
 }
 
-/* Returns whether the samples have come for another frame, and for those that its spectrum needs. */
+/* Returns whether the samples have come for another frame, and for those that its spectrum
+   needs. */
 static int live_has_frame(const live *l) {
     return l->scanned + (int)VAD_FRAME + (int)TRACK_LEAD <= l->first + l->n;
 }
@@ -245,7 +250,8 @@ static int live_is_ready(const live *l) {
            l->end - l->ran >= (l->is_stalled ? 1 : live_samples(l->o.step));
 }
 
-/* Hears frames with the voice detector until a run is due or the samples end. Returns whether one is due. */
+/* Hears frames with the voice detector until a run is due or the samples end. Returns whether one
+   is due. */
 static int live_is_due(live *l) {
     while (!l->is_over && live_has_frame(l)) {
         if (l->is_late || l->is_stalled ? live_is_full(l) : live_is_ready(l)) break;
@@ -269,8 +275,8 @@ static int live_is_due(live *l) {
     return 0;
 }
 
-/* Encodes and decodes the window, which the encoder sees with seconds of silence behind it. *is_loop:
-   the text is too repetitive or, where nothing is stable yet, too improbable. */
+/* Encodes and decodes the window, which the encoder sees with seconds of silence behind it.
+   *is_loop: the text is too repetitive or, where nothing is stable yet, too improbable. */
 static tfm_status live_run(live *l, double room, int32_t *ids, int32_t *at, tfm_result *r,
                            int *is_loop, tfm_error *err) {
     whisper *w = &l->h->w;

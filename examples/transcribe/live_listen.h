@@ -1,16 +1,16 @@
 /* live_listen.h: hears the window of live text with Moonshine streaming. live.h includes it.
 
-   A window is an utterance, as for whole files: positions begin at 0, and a pause or o.longest ends it. The
-   encoder reads each sample once, and its memory grows with the sound. Each run decodes the memory so
-   far behind the stable tokens. Moonshine has no alignment heads, so LIVE_AGREE is its rule, and a stable
-   text ends where the sound of the run before ended. */
+   A window is an utterance, as for whole files: positions begin at 0, and a pause or o.longest ends
+   it. The encoder reads each sample once, and its memory grows with the sound. Each run decodes the
+   memory so far behind the stable tokens. Moonshine has no alignment heads, so LIVE_AGREE is its
+   rule, and a stable text ends where the sound of the run before ended. */
 #ifndef LIVE_LISTEN_H
 #define LIVE_LISTEN_H
 
 static int live_listens(const live *l) { return l->h->m.kind == MOONSHINE_STREAMING; }
 
-/* Returns where the window ends now. In a pause that goes on, no sample is heard that the utterance will
-   not have, because the encoder cannot forget one. */
+/* Returns where the window ends now. In a pause that goes on, no sample is heard that the utterance
+   will not have, because the encoder cannot forget one. */
 static int64_t live_reaches(const live *l) {
     int64_t end = l->scanned, most = l->start + live_samples(l->o.longest);
     if (!live_listens(l)) return end;
@@ -49,8 +49,8 @@ static void live_listen_end(live *l) {
     l->is_listening = 0;
 }
 
-/* Spells ids behind the stable tokens of the window into w.text. A text of Moonshine begins without a space,
-   so the first one of a window gets one. */
+/* Spells ids behind the stable tokens of the window into w.text. A text of Moonshine begins without
+   a space, so the first one of a window gets one. */
 static tfm_status live_spell(live *l, const int32_t *ids, int32_t n, tfm_error *err) {
     whisper *w = &l->h->w;
     int32_t all[2 * WHISPER_TOKENS];
@@ -87,8 +87,8 @@ static int32_t live_listen_words(live *l, const int32_t *ids, int32_t n, int32_t
     return sure;
 }
 
-/* Feeds the encoder with the sound that has come, and decodes behind the stable tokens. is_last: the
-   utterance ends. at: where the sound of the run before ended. */
+/* Feeds the encoder with the sound that has come, and decodes behind the stable tokens. is_last:
+   the utterance ends. at: where the sound of the run before ended. */
 static tfm_status live_listen(live *l, int is_last, int32_t *ids, int32_t *at, tfm_result *r,
                               tfm_error *err) {
     whisper *w = &l->h->w;

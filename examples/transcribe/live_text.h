@@ -1,8 +1,8 @@
 /* live_text.h: writes live text. Needs live.h and cues.h before it.
 
-   As JSON, each text is a line: {"text": " and so", "stable": true, "start": 0.66, "end": 1.34}. The stable
-   texts one after the other, with nothing between them, are the whole text. A text that is not
-   stable replaces the last such text. As text, stable words are written as soon as they are
+   As JSON, each text is a line: {"text": " and so", "stable": true, "start": 0.66, "end": 1.34}.
+   The stable texts one after the other, with nothing between them, are the whole text. A text that
+   is not stable replaces the last such text. As text, stable words are written as soon as they are
    stable, and a pause ends the line. A terminal also shows the other words, dim, which the next
    run replaces: the line is kept short enough to be rewritten in place. */
 #ifndef LIVE_TEXT_H
@@ -51,7 +51,8 @@ static void live_text_show(live_text *t, const char *tentative) {
     if (n) fprintf(t->file, "\033[2m%.*s\033[0m", (int)n, t->shown.at);
 }
 
-/* Writes stable text in a terminal's line, and begins a new line at a space where it gets too long. */
+/* Writes stable text in a terminal's line, and begins a new line at a space where it gets too
+   long. */
 static void live_text_append(live_text *t, const char *text) {
     int used, more;
     cue_clear(&t->shown), cue_append_text(&t->shown, text);

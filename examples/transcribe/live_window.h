@@ -40,7 +40,8 @@ static tfm_status live_encode(live *l, double room, tfm_error *err) {
     return status == TFM_OK ? tfm_session_encode(h->w.session, &request, 1, err) : status;
 }
 
-/* Does what whisper_edit does, and keeps -log(probability) of the most probable token, for o.doubt. */
+/* Does what whisper_edit does, and keeps -log(probability) of the most probable token, for
+   o.doubt. */
 static void live_edit(void *user, int32_t row, const int32_t *ids, int32_t n, float *y) {
     live *l = (live *)user;
     whisper *w = &l->h->w;
@@ -53,10 +54,10 @@ static void live_edit(void *user, int32_t row, const int32_t *ids, int32_t n, fl
     if (n <= WHISPER_TOKENS) l->doubts[n] = logf(sum);
 }
 
-/* Returns the position that a token attends to most: weights [S]. said: the position of the tokens before
-   it. A token is spoken after them, so what it attends to more than LIVE_BACK before does not count: a word
-   that the decoder guesses attends to the window's beginning. The rest of a word (is_rest) that does so
-   counts as spoken with the word's first token. */
+/* Returns the position that a token attends to most: weights [S]. said: the position of the tokens
+   before it. A token is spoken after them, so what it attends to more than LIVE_BACK before does
+   not count: a word that the decoder guesses attends to the window's beginning. The rest of a word
+   (is_rest) that does so counts as spoken with the word's first token. */
 static int32_t live_attends(const float *weights, int32_t S, int32_t said, int is_rest) {
     int32_t i, least = said > LIVE_BACK ? said - LIVE_BACK : 0, top = 0, at = least;
     for (i = 1; i < S; i++)
@@ -175,7 +176,8 @@ static tfm_status live_give(live *l, const int32_t *ids, const int32_t *at, int3
     l->stable_end = live_seconds_of(l, l->said);
     for (i = 0; i < n && l->n_given < WHISPER_TOKENS / 2; i++, l->n_given++)
         l->given[l->n_given] = ids[i], l->given_end[l->n_given] = -1;
-    /* Attention may look back, and a cut there would leave words in the window that are in no prompt. */
+    /* Attention may look back, and a cut there would leave words in the window that are in no
+       prompt. */
     if (l->n_given)
         l->given_end[l->n_given - 1] = (int32_t)((l->said - l->start) / (2 * SPEECH_HOP));
     return TFM_OK;
@@ -195,8 +197,8 @@ static void live_forget(live *l, int32_t n) {
     l->n_given -= n;
 }
 
-/* Cuts off the beginning of a long window: up to the last stable word that ends more than o.kept before
-   its end, or up to the first stable word's end. Without a stable word it keeps o.kept. */
+/* Cuts off the beginning of a long window: up to the last stable word that ends more than o.kept
+   before its end, or up to the first stable word's end. Without a stable word it keeps o.kept. */
 static void live_shorten(live *l) {
     int32_t i, cut = 0, keep = l->with_sound - (int32_t)(l->o.kept * 50), at = keep > 0 ? keep : 0;
     int64_t frames, M = l->h->s.mels;

@@ -33,7 +33,8 @@ typedef struct moonshine {
     float *memory;              /* [MOONSHINE_SAMPLES / 320 + 1, listen.width] */
 } moonshine;
 
-/* Samples from one output of a convolution of the stem to the next, and samples (or rows) it sees. */
+/* Samples from one output of a convolution of the stem to the next, and samples (or rows) it
+   sees. */
 static const int32_t moonshine_stride[3] = {64, 3, 2}, moonshine_taps[3] = {127, 7, 3};
 
 /* Returns how many rows convolution number k of the stem gives of n samples. */
@@ -86,8 +87,8 @@ static tfm_status moonshine_load_stem(moonshine *m, const tfm_safetensors *file,
     return status;
 }
 
-/* Loads what is beside the Transformer of a model file, and fits the limits of its session. On failure
-   there is nothing to free. */
+/* Loads what is beside the Transformer of a model file, and fits the limits of its session. On
+   failure there is nothing to free. */
 static tfm_status moonshine_load(moonshine *m, const tfm_safetensors *file, const tfm_model *model,
                                  tfm_session_options *limits, tfm_error *err) {
     const tfm_config *c = tfm_model_config(model);
@@ -148,8 +149,8 @@ static tfm_status moonshine_stem(moonshine *m, speech *s, float *samples, int64_
     return status;
 }
 
-/* Returns how many frames from frame seek on are one utterance, of the size frames that the track has
-   read. is_more: the sound goes on behind them. */
+/* Returns how many frames from frame seek on are one utterance, of the size frames that the track
+   has read. is_more: the sound goes on behind them. */
 static int64_t moonshine_cut(const track *t, int64_t seek, int64_t size, int is_more) {
     int64_t i, k, best = size;
     double quietest = INFINITY;

@@ -1,15 +1,17 @@
-/* own_words.h: makes the words of a list more probable, such as names that the model spells otherwise. whisper.h
-   includes it.
+/* own_words.h: makes the words of a list more probable, such as names that the model spells
+   otherwise. whisper.h includes it.
 
-       status = own_words_set(&o, model, end, list, &err);     o: zeros at first; list: lines of UTF-8
+       status = own_words_set(&o, model, end, list, &err);     o: zeros at first; list: lines of
+                                                               UTF-8
        ... whisper_edit calls own_words_edit before each token
        own_words_free(&o);
 
-   The tokens of all words form a trie. A token gets a bonus on its logit if it begins a word, or goes on with
-   the word that the last tokens began. The bonus is taken back from all tokens that leave a word before its
-   end, or that go on with letters behind its end. So a hypothesis keeps the bonus of whole words alone.
-   At a temperature over 0 the decoder draws samples and compares no hypotheses. A sample that had begun a
-   word would repeat its tokens, so samples are drawn without the words. */
+   The tokens of all words form a trie. A token gets a bonus on its logit if it begins a word, or
+   goes on with the word that the last tokens began. The bonus is taken back from all tokens that
+   leave a word before its end, or that go on with letters behind its end. So a hypothesis keeps the
+   bonus of whole words alone. At a temperature over 0 the decoder draws samples and compares no
+   hypotheses. A sample that had begun a word would repeat its tokens, so samples are drawn without
+   the words. */
 #ifndef OWN_WORDS_H
 #define OWN_WORDS_H
 
@@ -94,8 +96,8 @@ static int own_words_add(own_words *o, int32_t root, const int32_t *ids, int32_t
     return 1;
 }
 
-/* Returns whether a character is a letter or a digit of a script that has spaces between words. c is its
-   first byte: those of three bytes and more are mostly Chinese or Japanese. */
+/* Returns whether a character is a letter or a digit of a script that has spaces between words. c
+   is its first byte: those of three bytes and more are mostly Chinese or Japanese. */
 static int own_words_is_letter(unsigned char c) {
     return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') ||
            (c >= 0xC3 && c < 0xE0);
@@ -149,8 +151,8 @@ static tfm_status own_words_line(own_words *o, const tfm_model *model, const cha
     return TFM_OK;
 }
 
-/* Reads a list: a word or a name on each line. Spaces at both ends, blank lines and words that were there
-   before have no effect. Time and memory are in proportion to the list. */
+/* Reads a list: a word or a name on each line. Spaces at both ends, blank lines and words that were
+   there before have no effect. Time and memory are in proportion to the list. */
 static tfm_status own_words_read(own_words *o, const tfm_model *model, tfm_error *err) {
     const char *at = o->list, *stop = o->list + o->size, *next, *end;
     tfm_status status = own_words_classify(o, model, err);
@@ -170,8 +172,8 @@ static tfm_status own_words_read(own_words *o, const tfm_model *model, tfm_error
     return status;
 }
 
-/* Makes the words of list the model's own, in place of those before. list.data NULL: none. Ids from end on
-   are no text. */
+/* Makes the words of list the model's own, in place of those before. list.data NULL: none. Ids from
+   end on are no text. */
 static tfm_status own_words_set(own_words *o, const tfm_model *model, int32_t end, tfm_text list,
                                 tfm_error *err) {
     tfm_status status;
@@ -203,8 +205,8 @@ static double own_words_sum(const float *y, int32_t n) {
 }
 
 /* Adds what the words are worth to the logits y [V] of the token that follows ids [n]. The search
-   suppresses sink, which gets the share of the probability that is taken back: else the softmax would give
-   it to the tokens from which it is taken. */
+   suppresses sink, which gets the share of the probability that is taken back: else the softmax
+   would give it to the tokens from which it is taken. */
 static void own_words_edit(const own_words *o, const int32_t *ids, int32_t n, int32_t sink,
                            float *y) {
     double before = 0, after;

@@ -1,10 +1,10 @@
-/* place.h: when the segments and words of a window are spoken, in seconds of the whole sound. transcriber.h
-   includes it. */
+/* place.h: when the segments and words of a window are spoken, in seconds of the whole sound.
+   transcriber.h includes it. */
 #ifndef PLACE_H
 #define PLACE_H
 
-/* Returns when a moment of the parts with speech is in the sound, at most where the sound ends. A word's
-   middle tells which part it is in: of decides. */
+/* Returns when a moment of the parts with speech is in the sound, at most where the sound ends. A
+   word's middle tells which part it is in: of decides. */
 static double transcriber_time(const transcriber *h, double at, double of, int is_end) {
     const voice *v = &h->t.parts;
     double last = h->t.total < 0 ? INFINITY

@@ -174,8 +174,9 @@ static tfm_status speech_linear(speech *s, float *out, int64_t rows, float *x, i
     return t.status;
 }
 
-/* Computes the logarithmic mel spectrum [frames, mels] of at most SPEECH_FRAMES frames. Frame i sees
-   samples 160 i to 160 i + 399: the sound's from 160 i - 200 on. Raises *loudest to the largest. */
+/* Computes the logarithmic mel spectrum [frames, mels] of at most SPEECH_FRAMES frames. Frame i
+   sees samples 160 i to 160 i + 399: the sound's from 160 i - 200 on. Raises *loudest to the
+   largest. */
 static tfm_status speech_mel(speech *s, float *samples, int64_t frames, float *mel, float *loudest,
                              tfm_error *err) {
     int64_t bins = SPEECH_BINS, M = s->mels, i, k;

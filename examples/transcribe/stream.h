@@ -1,15 +1,15 @@
-/* stream.h: reads sound from a pipe while it comes, in a thread of its own. To copy into your program.
-   Needs sound.h before it.
+/* stream.h: reads sound from a pipe while it comes, in a thread of its own. To copy into your
+   program. Needs sound.h before it.
 
        static stream s;
        const char *why = stream_open(&s, stdin);
-       while (!why && (n = stream_take(&s, samples, capacity, 100)) >= 0) ... n samples; 0: none in 100 ms
-       if (!why) why = s.why;               not NULL: the sound could not be read
+       while (!why && (n = stream_take(&s, samples, capacity, 100)) >= 0) ... n samples; 0: none in
+       100 ms if (!why) why = s.why;               not NULL: the sound could not be read
 
-   The sound is a WAV file, or raw samples of 16 bits, mono, 16 kHz: its first bytes tell. If the program
-   is slower than the pipe, STREAM_ROOM samples wait here and the others in the pipe, so memory
-   does not grow. The thread ends with the sound. A program may end while the thread still waits
-   for the pipe. */
+   The sound is a WAV file, or raw samples of 16 bits, mono, 16 kHz: its first bytes tell. If the
+   program is slower than the pipe, STREAM_ROOM samples wait here and the others in the pipe, so
+   memory does not grow. The thread ends with the sound. A program may end while the thread still
+   waits for the pipe. */
 #ifndef STREAM_H
 #define STREAM_H
 
@@ -63,8 +63,8 @@ static const char *stream_open(stream *s, FILE *file) {
     return NULL;
 }
 
-/* Takes at most n samples, and waits for the first one for at most some milliseconds. Returns how many
-   there were, or -1 at the end of the sound. */
+/* Takes at most n samples, and waits for the first one for at most some milliseconds. Returns how
+   many there were, or -1 at the end of the sound. */
 static int32_t stream_take(stream *s, float *out, int32_t n, int milliseconds) {
     struct timespec until;
     int32_t i, late = 0;

@@ -5,8 +5,8 @@
 enum { SURVEY_QUIET = 10 }; /* frames of 10 ms */
 
 /* Finds the loudest value of a whole sound, and where quiet places divide it into n parts, one for
-   each transcriber of all, which have begun the same sound. Without it, each window is scaled by its
-   own loudest value: so it is for samples that come from a pipe. */
+   each transcriber of all, which have begun the same sound. Without it, each window is scaled by
+   its own loudest value: so it is for samples that come from a pipe. */
 static tfm_status transcriber_survey(transcriber **all, int n, tfm_error *err) {
     transcriber *h = all[0];
     int64_t at = 0, total, size, i, k, n_powers = 0, capacity = 0;

@@ -1,5 +1,5 @@
-/* track.h: the samples around the present window of a sound, however long the sound is. Needs sound.h,
-   speech.h and voice.h before it.
+/* track.h: the samples around the present window of a sound, however long the sound is. Needs
+   sound.h, speech.h and voice.h before it.
 
        track t;
        track_source source = {"speech.wav", NULL, NULL, 0};
@@ -25,8 +25,8 @@ typedef struct track_source {
     size_t size;
 } track_source;
 
-/* Samples around the present window. Sample p of the sound is number p + TRACK_LEAD here, because TRACK_LEAD
-   samples that mirror the beginning stand before it. */
+/* Samples around the present window. Sample p of the sound is number p + TRACK_LEAD here, because
+   TRACK_LEAD samples that mirror the beginning stand before it. */
 typedef struct track {
     sound in;
     voice parts; /* what is left out of the sound; zeros: nothing */

@@ -101,8 +101,9 @@ static void run_parts(void *user, tfm_task work, void *context, int32_t parts) {
 }
 static const tfm_parallel helpers = {run_parts, NULL};
 
-/* Says once that a window may not be English, if the model knows no other language: its first attempt
-   failed, or its text is improbable. (Clear English has -0.2 to -0.5, German and French -1 and less.) */
+/* Says once that a window may not be English, if the model knows no other language: its first
+   attempt failed, or its text is improbable. (Clear English has -0.2 to -0.5, German and French -1
+   and less.) */
 static void warn_of_language(const job *j) {
     static int warned;
     const whisper_text *heard = &j->h.heard;
@@ -258,7 +259,8 @@ static void transcribe(const char *path) {
     if (interrupts_stopped()) interrupts_end();
 }
 
-/* Writes the text of a sound while it comes. Ctrl-C and the end of the sound make the rest stable. */
+/* Writes the text of a sound while it comes. Ctrl-C and the end of the sound make the rest
+   stable. */
 static void transcribe_live(const char *path) {
     static stream in;
     static live l;

@@ -1,5 +1,5 @@
-/* transcriber.h: from a sound to segments of text, window by window. To copy into your program, with the
-   headers that it includes. Needs transformer.h before it.
+/* transcriber.h: from a sound to segments of text, window by window. To copy into your program,
+   with the headers that it includes. Needs transformer.h before it.
 
        transcriber h;
        transcriber_options o;
@@ -105,8 +105,8 @@ static void transcriber_free(transcriber *h) {
 /* Loads from the model file what hears. beam is the most hypotheses and samples of any sound, or
    TRANSCRIBER_LIVE: greedy search with attention and drafts, for live.h. The KV
    cache is F16 if the file's weights are int8, because a step then reads half as much and F16
-   rounds much less than int8. fast makes it F16 always, and the encoder's attention BF16. On failure
-   there is nothing to free. */
+   rounds much less than int8. fast makes it F16 always, and the encoder's attention BF16. On
+   failure there is nothing to free. */
 static tfm_status transcriber_load(transcriber *h, const tfm_model *model,
                                    const tfm_safetensors *file, int32_t threads, int32_t beam,
                                    int fast, tfm_error *err) {
@@ -210,8 +210,8 @@ static tfm_status transcriber_check_moonshine(const transcriber_options *o, int 
     return err->status = TFM_E_ARGUMENT;
 }
 
-/* Takes the options of the next sound, and forgets the last one. What their pointers point to has to
-   remain. */
+/* Takes the options of the next sound, and forgets the last one. What their pointers point to has
+   to remain. */
 static tfm_status transcriber_set(transcriber *h, const transcriber_options *options,
                                   tfm_error *err) {
     const tfm_config *c = tfm_model_config(h->w.model);

@@ -1,5 +1,5 @@
-/* transcript.h: writes what a transcriber has heard, as cues.h writes cues. Needs transcriber.h and cues.h
-   before it. */
+/* transcript.h: writes what a transcriber has heard, as cues.h writes cues. Needs transcriber.h and
+   cues.h before it. */
 #ifndef TRANSCRIPT_H
 #define TRANSCRIPT_H
 

@@ -1,5 +1,5 @@
-/* vad.h: where in a sound somebody speaks, by the network of Silero (MIT licence). To copy into your
-   program, which includes transformer.h, sound.h and speech.h first.
+/* vad.h: where in a sound somebody speaks, by the network of Silero (MIT licence). To copy into
+   your program, which includes transformer.h, sound.h and speech.h first.
 
        vad net;                      reads the tensors extra.vad.* that tools/convert.py has written
        vad_state state;
@@ -9,9 +9,9 @@
            status = vad_frame(&net, &state, samples, &probability, &err);     of 512 samples
        vad_free(&net);
 
-   A frame has 512 samples (32 ms) at 16 kHz. The network sees them behind the last 64 samples of the
-   frame before: a Fourier transform of four parts, four convolutions over three columns each, and
-   an LSTM, which remembers what was before. A net serves several threads, a state one. */
+   A frame has 512 samples (32 ms) at 16 kHz. The network sees them behind the last 64 samples of
+   the frame before: a Fourier transform of four parts, four convolutions over three columns each,
+   and an LSTM, which remembers what was before. A net serves several threads, a state one. */
 #ifndef VAD_H
 #define VAD_H
 

@@ -46,7 +46,8 @@ typedef struct voice {
 #define VOICE_OPEN INT64_MAX
 enum { VOICE_ROOM = 256 }; /* parts and probabilities have room for a multiple of this */
 
-/* Begins. known [n_known]: what voice_read has recorded of the same sound, which the caller keeps. */
+/* Begins. known [n_known]: what voice_read has recorded of the same sound, which the caller
+   keeps. */
 static void voice_begin(voice *v, const vad *net, const voice_options *o, float *known,
                         int64_t n_known) {
     memset(v, 0, sizeof *v);

@@ -1,8 +1,8 @@
 /* whisper.h: Whisper's decoding rules: prompt, times, forbidden tokens, fallback to temperatures,
    language and silence. Needs transformer.h before it, and the model file of tools/convert.py.
 
-   The window is encoded once, by tfm_session_encode. Each attempt reads the session's last source, or
-   another encoder's output [1500, D] if memory is not NULL. The functions give the texts that
+   The window is encoded once, by tfm_session_encode. Each attempt reads the session's last source,
+   or another encoder's output [1500, D] if memory is not NULL. The functions give the texts that
    faster-whisper gives (make test-whisper). */
 #ifndef WHISPER_H
 #define WHISPER_H

@@ -241,8 +241,8 @@ static void words_join_marks(words *found) {
     }
 }
 
-/* Finds the words of text [n] and their times. *usual becomes the median duration of a word, at most
-   0.7 s; what is over twice that is shortened at the ends of sentences. */
+/* Finds the words of text [n] and their times. *usual becomes the median duration of a word, at
+   most 0.7 s; what is over twice that is shortened at the ends of sentences. */
 static tfm_status words_find(whisper *w, const tfm_tensor *memory, const int32_t *text, int32_t n,
                              int32_t positions, words *out, double *usual, tfm_error *err) {
     static const char stops[] = ".\xE3\x80\x82!\xEF\xBC\x81?\xEF\xBC\x9F";

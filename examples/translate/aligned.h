@@ -6,6 +6,7 @@
        aligned_text(model, session, row, 0, form, tokens.spans, tokens.n, &found, &text, &at,
                     &length, &err);
        aligned_tokens(at, length, &out);
+       aligned_through(&out, &first);       with two models: the first one's tokens
 
    Include transformer.h before this header. */
 #ifndef ALIGNED_H
@@ -16,9 +17,10 @@
 #include "text/terms.h"
 
 /* Aligns a hypothesis with its source, of which spans [n] has the bytes of each token. The session
-   must keep the attention weights. text is the hypothesis's text; terms that were found in the source
-   are put into it. *at gets three numbers for each of *length tokens: first all ends in the text, then
-   all begins in the source, then all ends there. The caller frees it, also after a failure. */
+   must keep the attention weights. text is the hypothesis's text; terms that were found in the
+   source are put into it. *at gets three numbers for each of *length tokens: first all ends in the
+   text, then all begins in the source, then all ends there. The caller frees it, also after a
+   failure. */
 static tfm_status aligned_text(const tfm_model *model, tfm_session *session, int32_t row,
                                int32_t rank, tfm_text_form form, const tfm_span *spans, int32_t n,
                                terms_found *found, text_buffer *text, size_t **at, int32_t *length,
@@ -67,6 +69,32 @@ static void aligned_tokens(const size_t *at, int32_t length, text_buffer *tokens
         token.end = at[i];
         token.source_begin = at[length + i], token.source_end = at[2 * length + i];
         text_buffer_append(tokens, (const char *)&token, sizeof token);
+    }
+}
+
+/* Changes the sources of tokens, which are in the output of another model, to sources in the input
+   of that model: those of the token of `first` that has most of their bytes. */
+static void aligned_through(text_buffer *tokens, const text_buffer *first) {
+    markup_token *token = (markup_token *)(void *)tokens->data;
+    const markup_token *middle = (const markup_token *)(const void *)first->data;
+    size_t n = tokens->size / sizeof *token, n_middle = first->size / sizeof *middle, low, high, i;
+    for (i = 0; i < n; i++, token++) {
+        size_t best = n_middle, most = 0, begin, end, at;
+        for (low = 0, high = n_middle; low < high;) { /* the first that ends behind the begin */
+            at = low + (high - low) / 2;
+            if (middle[at].end <= token->source_begin) low = at + 1;
+            else high = at;
+        }
+        for (at = low; at < n_middle; at++) {
+            begin = at ? middle[at - 1].end : 0, end = middle[at].end;
+            if (begin >= token->source_end) break;
+            if (begin < token->source_begin) begin = token->source_begin;
+            if (end > token->source_end) end = token->source_end;
+            if (end > begin && end - begin > most && middle[at].source_end)
+                most = end - begin, best = at;
+        }
+        token->source_begin = best < n_middle ? middle[best].source_begin : 0;
+        token->source_end = best < n_middle ? middle[best].source_end : 0;
     }
 }
 

@@ -17,9 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The memory of one session. It stays when the session is freed, and the next session gets it, which
-   spares the system's work for new pages. It would not go back to the system in any case: malloc
-   keeps freed blocks of this size, and a new session between two others would not fit into them. */
+/* The memory of one session. It stays when the session is freed, and the next session gets it,
+   which spares the system's work for new pages. It would not go back to the system in any case:
+   malloc keeps freed blocks of this size, and a new session between two others would not fit into
+   them. */
 typedef struct batches_memory {
     void *block;
     size_t size, limit; /* a block that is larger than the limit is kept only for its like */
@@ -52,11 +53,11 @@ static void batches_memory_free(batches_memory *m) {
     memset(m, 0, sizeof *m);
 }
 
-/* Returns how many bytes the session of a batch of up to `most` sentences may take, if it has several.
-   Each step of a batch reads the decoder's weights once, and the keys and values of all its sentences.
-   So many sentences are faster than few only as long as the weights are the larger part, and only if
-   they come from memory. About 8 million weights fit into the cache of a CPU. Who asks for more than
-   64 sentences gets the memory of 64 for each 64. */
+/* Returns how many bytes the session of a batch of up to `most` sentences may take, if it has
+   several. Each step of a batch reads the decoder's weights once, and the keys and values of all
+   its sentences. So many sentences are faster than few only as long as the weights are the larger
+   part, and only if they come from memory. About 8 million weights fit into the cache of a CPU. Who
+   asks for more than 64 sentences gets the memory of 64 for each 64. */
 static size_t batches_limit(const tfm_config *c, int32_t most) {
     const double least = 16e6, cached = 8e6, per_weight = 8;
     double d = c->d_model;

@@ -40,7 +40,8 @@ static struct {
     int scores; /* 1: the score of each translation; 2: also of each token */
     int greedy, verbose, keep_going, progress, no_progress, f16_cache, truncate, protect, html, srt,
         markdown, wrapped, plain, no_protect, all_languages;
-    int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line, width;
+    int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line, width,
+        cue_width, cue_lines;
     tfm_decode_options decode;
     uint64_t seed;
     /* derived from the options above */
@@ -91,7 +92,8 @@ enum {
     NOT_MARKUP = 2048,
     OF_WRAPPED = 4096,
     NOT_PROGRESS = 8192,
-    OF_HTML = 16384
+    OF_HTML = 16384,
+    OF_SRT = 32768
 };
 
 static option_entry table[] = {
@@ -128,12 +130,11 @@ static option_entry table[] = {
      "--html and the like. Default: what the model file says (inspect shows\n"
      "it). If it does not say it, lines are whole and documents are split"},
     {"--format", "KIND", OPTION_PATH, &opt.format, 0, 0, 0,
-     "the kind of the input: lines, html, markdown, srt (also WebVTT and the\n"
+     "the kind of the input: lines, html, markdown, srt (also WebVTT, ASS and the\n"
      "lines of transcribe --timestamps) or wrapped. Without this option, and\n"
      "those of the kinds, the names and first bytes of the files decide; other\n"
      "files and standard input are lines"},
-    {"--html", NULL, OPTION_FLAG, &opt.html, 0, 0,
-     NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
+    {"--html", NULL, OPTION_FLAG, &opt.html, 0, 0, NOT_DOCUMENT | NOT_COLUMN | NOT_SCORE,
      "the input is an HTML or XML document: translate its text by sentences.\n"
      "Tags keep their words. Block tags end sentences. Code and elements\n"
      "with translate=\"no\" are copied. alt, aria-label, placeholder, title\n"
@@ -141,21 +142,26 @@ static option_entry table[] = {
     {"--lang", "CODE", OPTION_PATH, &opt.lang, 0, 0, OF_HTML,
      "with --html: the language that the html element's lang attribute gets\n"
      "(default: that of --to; without --to the attribute stays)"},
-    {"--markdown", NULL, OPTION_FLAG, &opt.markdown, 0, 0,
-     NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
+    {"--markdown", NULL, OPTION_FLAG, &opt.markdown, 0, 0, NOT_DOCUMENT | NOT_COLUMN | NOT_SCORE,
      "the input is Markdown: translate it as --html does. Wrapped paragraphs\n"
      "are wrapped again. Code, addresses and front matter are copied"},
-    {"--wrapped", NULL, OPTION_FLAG, &opt.wrapped, 0, 0,
-     NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
+    {"--wrapped", NULL, OPTION_FLAG, &opt.wrapped, 0, 0, NOT_DOCUMENT | NOT_COLUMN | NOT_SCORE,
      "the input is wrapped text (mail with quotes, manual pages, books):\n"
      "translate its paragraphs by sentences and wrap them again"},
     {"--width", "N", OPTION_INTEGER, &opt.width, 20, 1000000, NOT_SCORE | OF_WRAPPED,
      "with --wrapped or --markdown: wrap at N columns (default: the width of\n"
      "the input)"},
-    {"--srt", NULL, OPTION_FLAG, &opt.srt, 0, 0, NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
-     "the input is SubRip or WebVTT subtitles: numbers and times stay. A\n"
-     "sentence over several lines or cues is translated as a whole, and the\n"
-     "translation is divided again"},
+    {"--srt", NULL, OPTION_FLAG, &opt.srt, 0, 0, NOT_DOCUMENT | NOT_COLUMN | NOT_SCORE,
+     "the input is subtitles (SubRip, WebVTT, ASS, MicroDVD, MPL2 ...): numbers,\n"
+     "times and styles stay. A sentence over several lines or cues is translated\n"
+     "as a whole, and the translation is divided again. Times of sung syllables\n"
+     "are dropped"},
+    {"--cue-width", "N", OPTION_INTEGER, &opt.cue_width, 1, 1000000, NOT_SCORE | OF_SRT,
+     "with --srt: the lines of a cue whose text became longer have at most N\n"
+     "characters (default 42; 16 in Chinese, Japanese and Korean). Cues that do\n"
+     "not fit are counted on standard error"},
+    {"--cue-lines", "N", OPTION_INTEGER, &opt.cue_lines, 1, 1000000, NOT_SCORE | OF_SRT,
+     "the same of the number of lines (default 2)"},
     {"--tokens", NULL, OPTION_FLAG, &opt.tokens, 0, 0,
      NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_MARKUP,
      "input and output lines are vocabulary tokens separated by spaces. In a\n"
@@ -331,7 +337,7 @@ static void check_together(void) {
                  {NOT_PROTECT, 0, opt.protect, "--protect"},
                  {NOT_PROTECT, 0, opt.terms != NULL, "--terms"},
                  {NOT_MARKUP, OF_HTML, opt.html, "--html"},
-                 {NOT_MARKUP, 0, opt.srt, "--srt"},
+                 {NOT_MARKUP, OF_SRT, opt.srt, "--srt"},
                  {NOT_MARKUP, 0, opt.markdown, "--markdown"},
                  {NOT_MARKUP, 0, opt.wrapped, "--wrapped"},
                  {0, OF_WRAPPED, opt.wrapped || opt.markdown, "--wrapped"},
@@ -431,7 +437,6 @@ static void take_form(kind_form form) {
 static const char *option_of_lines(void) {
     const unsigned marks = NOT_MARKUP | OF_TOKENS | OF_SCORE;
     size_t i;
-    if (opt.second) return "the second model";
     if (opt.document) return "--document";
     if (opt.column) return "--column";
     if (opt.tokens) return "--tokens";
@@ -441,7 +446,8 @@ static const char *option_of_lines(void) {
     return NULL;
 }
 
-/* Decides what kind of input there is: by --format, by the option of a kind, or by the files' names. */
+/* Decides what kind of input there is: by --format, by the option of a kind, or by the files'
+   names. */
 static void find_format(void) {
     const kind_entry *first = NULL, *kind;
     kind_form form;
@@ -468,7 +474,7 @@ static void find_format(void) {
                  opt.files.at[0], opt.files.at[i]);
         first = kind;
     }
-    if (!first || first->form == KIND_OTHER) return;
+    if (!first || first->form >= KIND_OTHER) return;
     if (option_of_lines()) {
         fprintf(stderr, "translate: %s is taken as lines, because of %s\n", opt.files.at[0],
                 option_of_lines());
@@ -478,11 +484,30 @@ static void find_format(void) {
     take_form(first->form);
 }
 
-/* Compares the kind of the input with its first bytes, and writes to standard error what is taken. name is
-   NULL for standard input. Ends the program if the input is no text. */
+/* Ends the program if the input has a structure that no reader knows. start and named are what its
+   first bytes and its name say. Of text in a file that is called .txt, and of standard input, the
+   first bytes are only a hint. */
+static void refuse_structure(const char *name, const kind_entry *start, const kind_entry *named,
+                             int is_plain) {
+    const int is_start =
+        start && start->form == KIND_STRUCTURED && !is_plain &&
+        (!named || named->form >= KIND_OTHER || (named->form == KIND_HTML && *start->start == '<'));
+    const int is_named = named && named->form > KIND_OTHER;
+    const kind_entry *kind = !start || (is_named && kind_is_general(start)) ? named
+                             : is_start                                     ? start
+                                                                            : NULL;
+    if (!kind || kind->form <= KIND_OTHER || (kind->form == KIND_TABLE && opt.column)) return;
+    fail("%s is %s; %s", name ? name : "the input", kind->name, kind->advice);
+}
+
+/* Compares the kind of the input with its first bytes, and writes to standard error what is taken.
+   name is NULL for standard input. Ends the program if the input is no text, or has another
+   structure. */
 static void check_format(const char *name, const char *bytes, size_t n) {
     const kind_entry *start = kind_of_start(bytes, n), *named = name ? kind_of_name(name) : NULL;
     const char *shown = name ? name : "the input", *by_name = named ? named->name : "lines";
+    const size_t size = name ? strlen(name) : 0;
+    const int is_plain = !name || (size > 4 && strcmp(name + size - 4, ".txt") == 0);
     kind_form taken = opt.html       ? KIND_HTML
                       : opt.markdown ? KIND_MARKDOWN
                       : opt.srt      ? KIND_SRT
@@ -508,26 +533,31 @@ static void check_format(const char *name, const char *bytes, size_t n) {
                     forms[taken], start ? start->name : by_name);
         return;
     }
-    if (start && start->form != taken && name && !option_of_lines()) {
-        size_t size = strlen(name);
-        if (size > 4 && strcmp(name + size - 4, ".txt") == 0) start = NULL; /* lines, as always */
-        else {
-            take_form(start->form);
-            fprintf(stderr,
-                    "translate: %s is taken as %s, as its first bytes say, not as %s (--format "
-                    "changes that)\n",
-                    name, start->name, by_name);
-            return;
-        }
+    if (n) refuse_structure(name, start, named, is_plain);
+    if (start && start->form < KIND_OTHER && start->form != taken && !is_plain &&
+        !option_of_lines()) {
+        take_form(start->form);
+        fprintf(stderr,
+                "translate: %s is taken as %s, as its first bytes say, not as %s (--format "
+                "changes that)\n",
+                name, start->name, by_name);
+        return;
     }
     if (taken != KIND_LINES && name)
         fprintf(stderr, "translate: %s is taken as %s (--format lines: one sentence a line)\n",
                 name, by_name);
-    else if (taken == KIND_LINES && kind_of_start(bytes, n))
+    else if (taken == KIND_LINES && start && start->form < KIND_OTHER)
         fprintf(stderr,
                 "translate: %s is taken as lines, but looks like %s; --format %s translates it\n",
-                shown, kind_of_start(bytes, n)->name,
-                kind_of_start(bytes, n)->form == KIND_HTML ? "html" : "srt");
+                shown, start->name, start->form == KIND_HTML ? "html" : "srt");
+    else if (taken == KIND_LINES && start && !named)
+        fprintf(stderr, "translate: %s is taken as lines, but looks like %s; %s\n", shown,
+                start->name, start->advice);
+    else if (taken == KIND_LINES && name && n && !option_of_lines())
+        fprintf(stderr,
+                "translate: %s is taken as lines (--document: a paragraph a line; --wrapped: "
+                "wrapped text)\n",
+                name);
 }
 
 /* Prints what a person needs who gave no model. */

@@ -30,7 +30,8 @@ static int document_next(input_stream *in, text_buffer *text, int *cut) {
     return !text->broken;
 }
 
-/* Reads the whole input and finds its sentences, or with `whole` its paragraphs; `in` will take its lines from them. */
+/* Reads the whole input and finds its sentences, or with `whole` its paragraphs; `in` will take its
+   lines from them. */
 static void document_open(input_stream *in, int whole) {
     reader_stream *r = &in->from;
     size_t n;
@@ -55,6 +56,7 @@ static void document_open(input_stream *in, int whole) {
     page.m.protects = opt.protect || (in->surrounds && !opt.no_protect), page.m.whole = whole,
     page.m.surrounds = in->surrounds, page.m.wrap = (size_t)opt.width;
     page.m.lang = opt.lang ? opt.lang : opt.to;
+    page.m.cue_width = opt.cue_width, page.m.cue_lines = opt.cue_lines;
     if (opt.lang && !markup_is_language(opt.lang))
         fail("--lang %s: no code, such as en or zh-Hans", opt.lang);
     if (page.text.broken || !markup_read(&page.m,

@@ -46,6 +46,7 @@ typedef struct input_item {
     around_sentence inner;      /* what is taken out of the sentence */
     text_buffer said;           /* messages for standard error */
     text_buffer tokens;   /* for a document's sentence: a markup_token for each target token */
+    text_buffer aligned;  /* with two models: the same of the first model's output */
     const char *encoding; /* encoding_of_line of a source that is not UTF-8 */
     int cut;              /* the line was too long, and its text was dropped */
     int faulty;           /* the line cannot be translated */
@@ -115,6 +116,7 @@ static input_item *input_add(input_window *w, int64_t number, int32_t sentence) 
     text_buffer_clear(&l->middle, INPUT_OUT);
     text_buffer_clear(&l->scores, INPUT_OUT);
     text_buffer_clear(&l->said, INPUT_OUT);
+    text_buffer_clear(&l->aligned, INPUT_OUT);
     text_buffer_clear(&l->tokens, INPUT_OUT);
     l->encoding = NULL;
     l->cut = l->faulty = l->failed = l->done = l->copied = 0;
@@ -270,8 +272,8 @@ static int input_add_texts(input_window *w, const input_stream *in, const size_t
 }
 
 /* Reads a line, and its line of the file beside the input, into the window, split into sentences if
-   in->splits or in->document say so. Returns 0 at the end, after a fault, and where one of the two files has
-   fewer lines than the other. */
+   in->splits or in->document say so. Returns 0 at the end, after a fault, and where one of the two
+   files has fewer lines than the other. */
 static int input_line(input_stream *in, input_window *w) {
     size_t begin[INPUT_SIDES];
     int side, cut = 0, more, added;
@@ -364,6 +366,7 @@ static void input_window_free(input_window *w) {
         around_free(&w->lines[i].inner);
         text_buffer_free(&w->lines[i].said);
         text_buffer_free(&w->lines[i].tokens);
+        text_buffer_free(&w->lines[i].aligned);
     }
     for (i = 0; i < INPUT_SIDES; i++) text_buffer_free(&w->text[i]);
     free(w->lines);

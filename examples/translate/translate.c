@@ -494,7 +494,10 @@ static tfm_status restore(worker *me, input_item *l, int32_t row, int32_t rank, 
                    at + 2 * length, language_of(me), &whole);
         text_buffer_free(&text), text = whole;
     }
-    if (status == TFM_OK && t.in.next) aligned_tokens(at, length, &l->tokens);
+    if (status == TFM_OK && t.in.next) {
+        aligned_tokens(at, length, &l->tokens);
+        if (me->of != t.stages) aligned_through(&l->tokens, &l->aligned);
+    }
     if (status == TFM_OK && opt.protect && !t.in.next)
         protect_put(&l->safe, text.data, text.size, (size_t)length, at, at + length, &l->out);
     else text_buffer_append(&l->out, text.data, text.size);
@@ -857,10 +860,11 @@ static size_t hand_on(input_item **lines, size_t n) {
     size_t i, kept = 0;
     for (i = 0; i < n; i++) {
         input_item *l = lines[i];
-        text_buffer made = l->out;
+        text_buffer made = l->out, tokens = l->tokens;
         if (l->out.broken) report(NULL, l, 1, "too little memory");
         if (!l->done || l->faulty) continue;
         l->out = l->middle, l->middle = made;
+        l->tokens = l->aligned, l->aligned = tokens, l->tokens.size = 0;
         l->text[INPUT_SOURCE].data = made.data ? made.data : "",
         l->text[INPUT_SOURCE].size = made.size;
         l->done = 0;

@@ -310,8 +310,15 @@ async function translateDocument(file) {
   complain("");
   $("done").hidden = true;
   progress(`${file.name} is being translated …`);
+  let busy = true; // an answer about progress may come after the document
   try {
-    const { address, notes } = await model.translateFile(file, { source: $("from").value, target: $("to").value, signal });
+    const show = ({ status, sentences, sentences_done: done, seconds_remaining: left }) => {
+      if (mine !== uploading || signal.aborted || !busy) return;
+      progress(status === "queued" ? `${file.name} waits for its turn …` : `${file.name}: ${done} of ${sentences} sentences, ${left} s left`,
+        status === "queued" ? undefined : done / sentences);
+    };
+    const { address, notes } = await model.translateFile(file, { source: $("from").value, target: $("to").value, signal, progress: show })
+      .finally(() => (busy = false));
     if (signal.aborted) return;
     Object.assign($("download"), { href: address, textContent: `Download ${decodeURIComponent(address.split("/").at(-1))}` });
     $("notes").textContent = notes.length ? `Left as it is: ${notes.join("; ")}` : "";

@@ -58,13 +58,20 @@ export class Server {
     }
   }
 
-  /** Translates a document. Returns its address on this server, and lines about what stays as it is. */
-  async translateFile(file, { source, target, signal }) {
+  /** Translates a document. Returns its address on this server, and lines about what stays as it is. progress is called each second
+   * with an object: status, and when the status is "translating", sentences, sentences_done and seconds_remaining. */
+  async translateFile(file, { source, target, signal, progress }) {
     const form = new FormData();
-    for (const [name, value] of Object.entries({ source, target, api_key: key() })) if (value) form.append(name, value);
+    const id = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    for (const [name, value] of Object.entries({ source, target, progress: id, api_key: key() })) if (value) form.append(name, value);
     form.append("file", file);
-    const { translatedFileUrl, notes = [] } = await ask("translate_file", form, signal);
-    return { address: new URL(translatedFileUrl).pathname, notes };
+    const timer = setInterval(() => ask(`progress/${id}`, undefined, signal).then(progress, () => {}), 1000);
+    try {
+      const { translatedFileUrl, notes = [] } = await ask("translate_file", form, signal);
+      return { address: new URL(translatedFileUrl).pathname, notes };
+    } finally {
+      clearInterval(timer);
+    }
   }
 
   /** Returns the address of the WebSocket that takes sound. */

@@ -1,11 +1,12 @@
-/* web.c: the library as WebAssembly, for transformer.js. An instance holds one model. `make web` builds it:
+/* web.c: the library as WebAssembly, for transformer.js. An instance holds one model. `make web`
+   builds it:
 
        clang --target=wasm32-wasi -std=c99 -Os -msimd128 -I. examples/web/web.c -o web.wasm \
            -nostartfiles -Wl,--no-entry
 
-   It imports nothing. Calls that can fail return a tfm_status below 0, negated, and web_error has the message.
-   What a pointer leads to stays until the next call that returns such a pointer. Define TRANSFORMER_NO_TEXT
-   or the like in the library's place to leave parts out. */
+   It imports nothing. Calls that can fail return a tfm_status below 0, negated, and web_error has
+   the message. What a pointer leads to stays until the next call that returns such a pointer.
+   Define TRANSFORMER_NO_TEXT or the like in the library's place to leave parts out. */
 #define TRANSFORMER_STATIC
 #define TRANSFORMER_NO_STDIO
 #define TRANSFORMER_NO_THREADS
@@ -20,7 +21,8 @@ enum { MOST_SOURCE = 512, MOST_BEAM = 256 }; /* tokens of a sentence; hypotheses
 enum { DRAFT_TOKENS = 8, MOST_DRAFTS = 4 };  /* that a step verifies of a draft; rows with drafts */
 enum { MOST_BYTES = 1 << 26, MOST_ROOM = 1 << 30 }; /* of a batch's session; of a buffer */
 
-/* The options, which JavaScript writes before it starts. 0: the model's default, or the library's if the model has none. */
+/* The options, which JavaScript writes before it starts. 0: the model's default, or the library's
+   if the model has none. */
 enum {
     GREEDY,
     BEAM,
@@ -124,8 +126,8 @@ EXPORT(const char *, web_status)(int32_t status) {
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-/* Loads a model of size bytes at data, which must come from web_allocate. Packs the matrices in place, like
-   tfm_model_load_file, because a second copy would double the memory. */
+/* Loads a model of size bytes at data, which must come from web_allocate. Packs the matrices in
+   place, like tfm_model_load_file, because a second copy would double the memory. */
 EXPORT(int32_t, web_load)(void *data, size_t size, int32_t exact) {
     tfm_model_options o;
     tfm_model *model;
@@ -189,7 +191,8 @@ static void close_sessions(void) {
     web.reader = web.session = NULL;
 }
 
-/* Sets the languages of sessions from web.text, which is "source\0target\0"; "" means none. After an error there are none. */
+/* Sets the languages of sessions from web.text, which is "source\0target\0"; "" means none. After
+   an error there are none. */
 EXPORT(int32_t, web_languages)(void) {
     const char *source = (const char *)web.text.data, *target = source + strlen(source) + 1;
     tfm_status status = TFM_E_TOKEN;
@@ -203,7 +206,8 @@ EXPORT(int32_t, web_languages)(void) {
     return failed(status);
 }
 
-/* Tokenizes the first size bytes of the text and returns the number of tokens; they are at web_ids and web_spans. */
+/* Tokenizes the first size bytes of the text and returns the number of tokens; they are at web_ids
+   and web_spans. */
 EXPORT(int32_t, web_tokenize)(size_t size) {
     tfm_text text;
     tfm_tokens tokens;
@@ -267,9 +271,9 @@ EXPORT(const char *, web_target_label)(int32_t id) {
 
 /* ---- sentences ------------------------------------------------------------------------------ */
 
-/* Finds the sentences in the text's lines and returns their number; web_batch has the begin and end of each, in bytes.
-   word is a tfm_sentences, 0: the model's. A model that reads whole texts gets each line as one; a file that does not say
-   what its model reads is read by sentences. */
+/* Finds the sentences in the text's lines and returns their number; web_batch has the begin and end
+   of each, in bytes. word is a tfm_sentences, 0: the model's. A model that reads whole texts gets
+   each line as one; a file that does not say what its model reads is read by sentences. */
 EXPORT(int32_t, web_sentences)(size_t size, int32_t word) {
     int whole = (word ? word : (int32_t)tfm_model_config(web.model)->sentences) ==
                 TFM_SENTENCES_WHOLE;
@@ -297,8 +301,9 @@ EXPORT(int32_t, web_sentences)(size_t size, int32_t word) {
     }
     return n;
 }
-/* Returns what goes between two translated sentences, the first of which is the text's first `size` bytes. Then the
-   whitespace between their sources follows, of `between` bytes. 2: that whitespace, 1: a space, 0: nothing. */
+/* Returns what goes between two translated sentences, the first of which is the text's first `size`
+   bytes. Then the whitespace between their sources follows, of `between` bytes. 2: that whitespace,
+   1: a space, 0: nothing. */
 EXPORT(int32_t, web_sentence_space)(size_t size, size_t between) {
     const char *text = (const char *)web.text.data;
     tfm_text space =
@@ -354,7 +359,8 @@ static tfm_session_options session_limits(int32_t rows, int32_t source, int32_t 
     return o;
 }
 
-/* Makes sure that the session has at least these limits. Frees the old session before it creates a larger one. */
+/* Makes sure that the session has at least these limits. Frees the old session before it creates a
+   larger one. */
 static tfm_status fit_session(tfm_session_options o) {
     if (web.session && web.limits.max_batch >= o.max_batch &&
         web.limits.max_source == o.max_source && web.limits.max_target >= o.max_target &&
@@ -367,8 +373,8 @@ static tfm_status fit_session(tfm_session_options o) {
     return open_session(&web.session, &o);
 }
 
-/* Returns how many of the rows to translate in one batch: fewer if sentences, beam or model are so large that the session would
-   exceed MOST_BYTES. */
+/* Returns how many of the rows to translate in one batch: fewer if sentences, beam or model are so
+   large that the session would exceed MOST_BYTES. */
 EXPORT(int32_t, web_rows)(int32_t rows, int32_t width, int32_t prefix_width) {
     tfm_decode_options d = decode_options();
     size_t bytes = 0;
@@ -380,9 +386,9 @@ EXPORT(int32_t, web_rows)(int32_t rows, int32_t width, int32_t prefix_width) {
     return rows;
 }
 
-/* Starts to translate a batch. web_batch has lengths [rows], ids [rows, width], prefix lengths [rows], prefix ids
-   [rows, prefix_width], draft lengths [rows] and draft ids [rows, draft_width]. Drafts are used where they save time; they
-   never change the result. */
+/* Starts to translate a batch. web_batch has lengths [rows], ids [rows, width], prefix lengths
+   [rows], prefix ids [rows, prefix_width], draft lengths [rows] and draft ids [rows, draft_width].
+   Drafts are used where they save time; they never change the result. */
 EXPORT(int32_t, web_start)(int32_t rows, int32_t width, int32_t prefix_width, int32_t draft_width) {
     const int32_t *at = (const int32_t *)web.batch.data;
     tfm_decode_options d = decode_options();
@@ -482,9 +488,9 @@ EXPORT(const hypothesis *, web_hypothesis)(void) { return &web.result; }
 
 /* ---- attention of all layers and heads ------------------------------------------------------- */
 
-/* Computes the attention of one row. web_batch has the source and the target, laid out like source and prefix of web_start.
-   kind 0: of the decoder to the source [N, H, T + 1, S]; row t chose token t, and the last row the end token.
-   kind 1: of the encoder [N, H, S, S].
+/* Computes the attention of one row. web_batch has the source and the target, laid out like source
+   and prefix of web_start. kind 0: of the decoder to the source [N, H, T + 1, S]; row t chose token
+   t, and the last row the end token. kind 1: of the encoder [N, H, S, S].
    kind 2: of the decoder to earlier target tokens [N, H, T + 1, T + 1]. */
 EXPORT(const float *, web_attention)(int32_t width, int32_t target, int32_t kind) {
     const tfm_config *c = tfm_model_config(web.model);

@@ -1,16 +1,16 @@
-/* decode: decodes the requests on standard input. tests/tools/test_search.py compares its output with
-   other engines.
+/* decode: decodes the requests on standard input. tests/tools/test_search.py compares its output
+   with other engines.
 
        build/decode MODEL < requests
 
    A request is one line of key=value pairs with one space between them. The keys are the fields of
-   tfm_decode_options, and src: ids with commas between them, sentences with semicolons between them.
-   Models without source ids take vectors instead of src: the vectors of one sentence in the same form
-   (embeddings or the memory). prefix, prompt and sequences use the same form. defaults=1 begins with the
-   options in the model file. For each hypothesis decode prints one line: sentence, rank, score,
-   log-probability, finish, number of ids, and the ids. With attention=1 the next line holds its
-   attention. With score=1 decode prints the log-probabilities of the targets tgt instead, from token
-   offset on. */
+   tfm_decode_options, and src: ids with commas between them, sentences with semicolons between
+   them. Models without source ids take vectors instead of src: the vectors of one sentence in the
+   same form (embeddings or the memory). prefix, prompt and sequences use the same form. defaults=1
+   begins with the options in the model file. For each hypothesis decode prints one line: sentence,
+   rank, score, log-probability, finish, number of ids, and the ids. With attention=1 the next line
+   holds its attention. With score=1 decode prints the log-probabilities of the targets tgt instead,
+   from token offset on. */
 #include "transformer.h"
 #include "rows.h"
 

@@ -1,6 +1,7 @@
-/* Hears a WAV file as if it were spoken now, on a clock of its own: sound comes at the speed of speech, and a run
-   takes the CPU time that it takes, or run seconds. Prints each stable text with the moment when it is there, and at
-   the end counts. With run, the texts are the same each time. For tests/transcribe/time_live.py:
+/* Hears a WAV file as if it were spoken now, on a clock of its own: sound comes at the speed of
+   speech, and a run takes the CPU time that it takes, or run seconds. Prints each stable text with
+   the moment when it is there, and at the end counts. With run, the texts are the same each time.
+   For tests/transcribe/time_live.py:
 
        live MODEL SOUND.wav [OPTION=NUMBER ...] */
 #define _POSIX_C_SOURCE 200809L

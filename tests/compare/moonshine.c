@@ -2,8 +2,9 @@
 
        build/moonshine MODEL SAMPLES.f32 BEAM PIECE
 
-   The first line has the shape of what the stem gives (Moonshine) or of the memory (streaming, which is
-   fed in pieces of PIECE samples; 0: none of this, the text alone), the second line its numbers, the third the ids of the text, and what follows is the text. */
+   The first line has the shape of what the stem gives (Moonshine) or of the memory (streaming,
+   which is fed in pieces of PIECE samples; 0: none of this, the text alone), the second line its
+   numbers, the third the ids of the text, and what follows is the text. */
 #include "transformer.h"
 #include <stdio.h>
 #if defined(__GNUC__)

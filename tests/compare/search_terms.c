@@ -1,7 +1,8 @@
-/* search_terms MODEL BEAM < LINES: translates with terms by constrained search, which tests/translate/terms.py
-   compares with translate --terms. A line is a source and its targets, with a TAB before each. edit_logits
-   forbids the end token until all targets are in the translation. It adds FIRST to the logit of a missing
-   target's first token, and NEXT to that of the token after a part of a target. */
+/* search_terms MODEL BEAM < LINES: translates with terms by constrained search, which
+   tests/translate/terms.py compares with translate --terms. A line is a source and its targets,
+   with a TAB before each. edit_logits forbids the end token until all targets are in the
+   translation. It adds FIRST to the logit of a missing target's first token, and NEXT to that of
+   the token after a part of a target. */
 #include "transformer.h"
 
 #include <math.h>

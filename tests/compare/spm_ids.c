@@ -1,8 +1,8 @@
 /* spm_ids MODEL [PASSES] < TEXTS > RESULTS: tokenizes texts with a SentencePiece model (for
-   compare_sentencepiece.py) or with the tokenizer of a model file (for compare_byte_bpe.py). A text is
-   its size (4 bytes) and its bytes. A result is the number of ids, the ids, the begin and end of each
-   id's span, the size of the decoded text, and that text. With PASSES the program also prints to
-   standard error how many seconds each pass over the texts took for tokenizing alone. */
+   compare_sentencepiece.py) or with the tokenizer of a model file (for compare_byte_bpe.py). A text
+   is its size (4 bytes) and its bytes. A result is the number of ids, the ids, the begin and end of
+   each id's span, the size of the decoded text, and that text. With PASSES the program also prints
+   to standard error how many seconds each pass over the texts took for tokenizing alone. */
 #include "transformer.h"
 #include "tiny.h"
 #include <time.h>
@@ -63,7 +63,8 @@ static void put(const void *data, size_t size) {
     if (size && fwrite(data, 1, size, stdout) != size) exit(2);
 }
 
-/* Writes the spans of a text's tokens, which tfm_session_tokenize returns for any size of scratch. */
+/* Writes the spans of a text's tokens, which tfm_session_tokenize returns for any size of
+   scratch. */
 static void spans_of(const tfm_model *model, const char *text, size_t size, tfm_arena *scratch,
                      size_t capacity) {
     int32_t *ids = (int32_t *)malloc(capacity * sizeof *ids), count = 0, i;

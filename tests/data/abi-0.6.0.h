@@ -1,5 +1,6 @@
-/* What a program that was compiled with transformer.h 0.6.0 knows of the library: the structs that it passes, as their sizes
-   on 64-bit Linux, and the functions that tests/install/abi.sh calls. From the header of version 0.6.0. */
+/* What a program that was compiled with transformer.h 0.6.0 knows of the library: the structs that
+   it passes, as their sizes on 64-bit Linux, and the functions that tests/install/abi.sh calls.
+   From the header of version 0.6.0. */
 #ifndef TRANSFORMER_H
 #define TRANSFORMER_H
 #include <stddef.h>
@@ -13,7 +14,8 @@ typedef struct tfm_session tfm_session;
 typedef struct tfm_model_options tfm_model_options;
 typedef struct tfm_session_options tfm_session_options;
 enum { TFM_OK = 0, TFM_E_ARGUMENT = 1 };
-/* sizes of tfm_config, tfm_model_options, tfm_session_options, tfm_forward_options, tfm_decode_options, tfm_result */
+/* sizes of tfm_config, tfm_model_options, tfm_session_options, tfm_forward_options,
+   tfm_decode_options, tfm_result */
 #define TFM_SIZES 280, 24, 72, 448, 272, 40
 tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t session_options,
                            size_t forward_options, size_t decode_options, size_t result,

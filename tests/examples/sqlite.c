@@ -1,7 +1,7 @@
-/* sqlite: DATABASE EXTENSION, then MODEL SQL twice: opens two connections at once, each in a thread,
-   and prints the first value or the error of each. It ends them in unfriendly ways on purpose. The
-   extension is loaded twice, the second time over a loaded model, and one connection closes before its
-   last statement is finalized. */
+/* sqlite: DATABASE EXTENSION, then MODEL SQL twice: opens two connections at once, each in a
+   thread, and prints the first value or the error of each. It ends them in unfriendly ways on
+   purpose. The extension is loaded twice, the second time over a loaded model, and one connection
+   closes before its last statement is finalized. */
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/byte_bpe.c -lm
-   Tokenizes a text by a hostile vocabulary with merges and added tokens. The first bytes hold the
-   flags and three sizes: bytes of vocabulary, rows of merges (three bytes each) and rows of added
-   tokens (two bytes each). These tables and the text follow. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/byte_bpe.c
+   -lm Tokenizes a text by a hostile vocabulary with merges and added tokens. The first bytes hold
+   the flags and three sizes: bytes of vocabulary, rows of merges (three bytes each) and rows of
+   added tokens (two bytes each). These tables and the text follow. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

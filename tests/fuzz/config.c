@@ -1,5 +1,5 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/config.c -lm
-   Parses the input as JSON, and as the config of a model. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/config.c
+   -lm Parses the input as JSON, and as the config of a model. */
 #include "fuzz_pool.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

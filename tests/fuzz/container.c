@@ -1,5 +1,6 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/container.c -lm
-   Opens the input as a safetensors file. A file that opens must be consistent and readable. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests
+   tests/fuzz/container.c -lm Opens the input as a safetensors file. A file that opens must be
+   consistent and readable. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

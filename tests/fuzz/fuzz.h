@@ -1,6 +1,6 @@
-/* fuzz.h: the code that the fuzz targets share. Each target is a program of libFuzzer. Its first line
-   is the command, and `make fuzz SECONDS=30` runs all targets. For other compilers -DFUZZ_MAIN makes a
-   program that runs the files in its arguments: crashes of fuzzers, or the corpus. */
+/* fuzz.h: the code that the fuzz targets share. Each target is a program of libFuzzer. Its first
+   line is the command, and `make fuzz SECONDS=30` runs all targets. For other compilers -DFUZZ_MAIN
+   makes a program that runs the files in its arguments: crashes of fuzzers, or the corpus. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -48,9 +48,9 @@ static void TEST_UNUSED fuzz_refused(size_t size, const void *output) {
     fuzz_bounded(size);
 }
 
-/* Makes large inputs from small ones. 0xFF, n, a seed and a tail become 256 n different lines of a few
-   letters, or that many pieces of a SentencePiece file, and then the tail. Returns NULL for other
-   inputs. */
+/* Makes large inputs from small ones. 0xFF, n, a seed and a tail become 256 n different lines of a
+   few letters, or that many pieces of a SentencePiece file, and then the tail. Returns NULL for
+   other inputs. */
 static uint8_t TEST_UNUSED *fuzz_large(const uint8_t *data, size_t *size, int are_pieces) {
     size_t n, i, k, at = 0, letters;
     uint8_t *to;
@@ -78,8 +78,8 @@ static uint8_t TEST_UNUSED *fuzz_large(const uint8_t *data, size_t *size, int ar
 #define FUZZ_WORDS "<pad>\n<s>\n</s>\n<unk>\nhello\nworld\na\tA\nb\n\xe2\x96\x81\n\xe5\xad\xa6\ne\n"
 #define FUZZ_SPM ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\""
 
-/* Loads models of words, characters, unigram and BPE, and one with denormalization. The program must
-   run in the repository's root. */
+/* Loads models of words, characters, unigram and BPE, and one with denormalization. The program
+   must run in the repository's root. */
 static tfm_model TEST_UNUSED *fuzz_text_model(int kind) {
     static const char *const models[] = {"unigram_symbols.model", "bpe_bytes.model",
                                          "unigram_back.model"};

@@ -1,6 +1,6 @@
 /* fuzz_model.h: a small valid model, changed as the input's bytes say. The first byte chooses the
-   number of heads, the kind, whether the file is packed, and whether there is a lexicon. The last byte
-   chooses the search. Between them each three bytes are one change: what, where, how. */
+   number of heads, the kind, whether the file is packed, and whether there is a lexicon. The last
+   byte chooses the search. Between them each three bytes are one change: what, where, how. */
 #ifndef FUZZ_MODEL_H
 #define FUZZ_MODEL_H
 
@@ -143,8 +143,8 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         uint32_t numbers[2][14];
         unsigned char bytes[2 * 14 * 4];
     } lexicon;
-    /* kinds: with self-attention, with an SSRU; gates, relative positions; embeddings or memories as
-       sources; packed with floats and with int8 */
+    /* kinds: with self-attention, with an SSRU; gates, relative positions; embeddings or memories
+       as sources; packed with floats and with int8 */
     static st_writer bases[7];
     static const struct {
         const char *name;

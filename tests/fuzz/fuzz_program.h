@@ -1,6 +1,6 @@
-/* fuzz_program.h: runs a program on changed files within the fuzzer. The program's main is renamed, and
-   its output is kept and checked. The files are in a folder of their own, in memory where there is
-   /dev/shm. */
+/* fuzz_program.h: runs a program on changed files within the fuzzer. The program's main is renamed,
+   and its output is kept and checked. The files are in a folder of their own, in memory where there
+   is /dev/shm. */
 #ifndef FUZZ_PROGRAM_H
 #define FUZZ_PROGRAM_H
 
@@ -52,8 +52,8 @@ static void TEST_UNUSED fuzz_exit(int status) { longjmp(fuzz_end, status + 1); }
 static void TEST_UNUSED (*fuzz_look)(const char *said, size_t size, int status);
 
 /* Runs the program. Its output must be valid UTF-8 without control characters except newlines. A
-   failure must print its reason in one line and leave no output file. No other file may be left in any
-   case. */
+   failure must print its reason in one line and leave no output file. No other file may be left in
+   any case. */
 static int TEST_UNUSED fuzz_run(int (*program)(int, char **), const char *const *arguments) {
     static char *argv[32], *said;
     static size_t size, i;

@@ -1,11 +1,11 @@
-/* fuzz_whisper.h: a small valid Whisper file and a sound, changed as the input's bytes say. The model
-   is a puppet: a row of tgt_positions chooses the token that it writes at that place, so the input
-   also says what is heard.
+/* fuzz_whisper.h: a small valid Whisper file and a sound, changed as the input's bytes say. The
+   model is a puppet: a row of tgt_positions chooses the token that it writes at that place, so the
+   input also says what is heard.
 
-   The input: a byte of flags (FUZZ_SOME_...), a byte for the seed, the size of the weights and whether
-   there is a voice detector, a byte n and n tokens, a byte m and m changes of three bytes (what,
-   where, how), and the sound. Tokens below FUZZ_TEXTS are texts, FUZZ_TEXTS is the end, and others
-   are times. */
+   The input: a byte of flags (FUZZ_SOME_...), a byte for the seed, the size of the weights and
+   whether there is a voice detector, a byte n and n tokens, a byte m and m changes of three bytes
+   (what, where, how), and the sound. Tokens below FUZZ_TEXTS are texts, FUZZ_TEXTS is the end, and
+   others are times. */
 #ifndef FUZZ_WHISPER_H
 #define FUZZ_WHISPER_H
 
@@ -130,7 +130,8 @@ static unsigned fuzz_byte(const uint8_t **data, const uint8_t *end) {
     return *data < end ? *(*data)++ : 0;
 }
 
-/* Writes the changed model. *data becomes the sound that follows. Returns 0 if there is no model. */
+/* Writes the changed model. *data becomes the sound that follows. Returns 0 if there is no
+   model. */
 static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, void **bytes,
                                     size_t *size) {
     static const float numbers[] = {0, NAN, INFINITY, -INFINITY, 3e38f, 0.01f, -1, 1e-42f};
@@ -302,8 +303,8 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
     return k;
 }
 
-/* Writes a WAV file of 16 bits and one channel from the rest of the input: a byte for the rate, a byte for
-   the length, and samples that repeat until then. Returns its size. */
+/* Writes a WAV file of 16 bits and one channel from the rest of the input: a byte for the rate, a
+   byte for the length, and samples that repeat until then. Returns its size. */
 static size_t TEST_UNUSED fuzz_wave(const uint8_t *data, const uint8_t *end, uint8_t *out,
                                     size_t room) {
     static const uint32_t rates[] = {16000, 16000, 16000, 16000, 8000, 48000, 44100, 383999};

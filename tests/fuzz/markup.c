@@ -1,7 +1,7 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/markup.c -lm
-   Translates any document by a fake function that the first byte chooses. Without translations the
-   document must come out byte for byte. With them all its tags must come out, and sentences in UTF-8
-   must stay valid. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/markup.c
+   -lm Translates any document by a fake function that the first byte chooses. Without translations
+   the document must come out byte for byte. With them all its tags must come out, and sentences in
+   UTF-8 must stay valid. */
 #include "fuzz.h"
 
 #include "tests/translate/markup_fake.h"

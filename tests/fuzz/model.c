@@ -1,6 +1,6 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/model.c -lm
-   Changes the config, names, shapes, types and weights of a valid model, and runs every function on
-   the result. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/model.c
+   -lm Changes the config, names, shapes, types and weights of a valid model, and runs every
+   function on the result. */
 #include "fuzz_model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,7 +1,8 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/moonshine.c -lm
-   Hears a sound with a changed Moonshine file. The first byte chooses one of two kept files and says how many bytes
-   of its header change, and whether the sound is heard live. Three bytes follow for each change: two say where, and
-   the third is the new byte. Texts must be UTF-8, and the sound must come to its end. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests
+   tests/fuzz/moonshine.c -lm Hears a sound with a changed Moonshine file. The first byte chooses
+   one of two kept files and says how many bytes of its header change, and whether the sound is
+   heard live. Three bytes follow for each change: two say where, and the third is the new byte.
+   Texts must be UTF-8, and the sound must come to its end. */
 #include "fuzz_whisper.h"
 #include "examples/transcribe/transcriber.h"
 #include "examples/transcribe/live.h"

@@ -1,6 +1,6 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/options.c -lm
-   Reads any command line: arguments with a byte 0 behind each. Values must be in their range, and a
-   message must have no control characters after output_text. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/options.c
+   -lm Reads any command line: arguments with a byte 0 behind each. Values must be in their range,
+   and a message must have no control characters after output_text. */
 #define _POSIX_C_SOURCE 200809L
 #include "fuzz.h"
 

@@ -1,5 +1,6 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/sentencepiece.c
-   Reads a SentencePiece model and tokenizes a text with it. All ids must be in range. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests
+   tests/fuzz/sentencepiece.c Reads a SentencePiece model and tokenizes a text with it. All ids must
+   be in range. */
 #include "fuzz_pool.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,7 +1,7 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/sound.c -lm
-   Reads any bytes as a WAV file, as raw samples, or as what they begin with: the first byte tells. Samples must be finite, and
-   there cannot be more of them than the file's bytes and the largest ratio of rates allow. The bytes in memory
-   give the same sound. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/sound.c
+   -lm Reads any bytes as a WAV file, as raw samples, or as what they begin with: the first byte
+   tells. Samples must be finite, and there cannot be more of them than the file's bytes and the
+   largest ratio of rates allow. The bytes in memory give the same sound. */
 #define _POSIX_C_SOURCE 200809L
 #include "fuzz.h"
 

@@ -1,7 +1,7 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/terms.c -lm
-   Reads a list of terms, cuts a text into sentences, and puts terms and protected spans into what is
-   said to be their translation: the sentence with its bytes in another order. The first two bytes
-   choose the order and the tokens. A byte 0 ends the list, and the text follows. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/terms.c
+   -lm Reads a list of terms, cuts a text into sentences, and puts terms and protected spans into
+   what is said to be their translation: the sentence with its bytes in another order. The first two
+   bytes choose the order and the tokens. A byte 0 ends the list, and the text follows. */
 #include "fuzz.h"
 
 #include "examples/translate/text/terms.h"

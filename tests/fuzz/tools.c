@@ -1,5 +1,6 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/tools.c -lm
-   Runs quantize, inspect or forward on changed models and ids. The first byte chooses the tool. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/tools.c
+   -lm Runs quantize, inspect or forward on changed models and ids. The first byte chooses the
+   tool. */
 #include "fuzz_tool.h"
 #define main quantize_main
 #define usage quantize_usage
@@ -62,8 +63,8 @@ static int try_inspect(const uint8_t *data, size_t size) {
     return 0;
 }
 
-/* Writes src, tgt and their lengths as the first ten bytes choose, one choice a byte; or writes data
-   unchanged. */
+/* Writes src, tgt and their lengths as the first ten bytes choose, one choice a byte; or writes
+   data unchanged. */
 static void write_ids(const uint8_t *data, size_t size) {
     static const char *const names[] = {"src", "tgt", "src_lengths", "tgt_lengths"};
     static const tfm_dtype dtypes[] = {TFM_DTYPE_I32, TFM_DTYPE_I64, TFM_DTYPE_I32, TFM_DTYPE_U8};

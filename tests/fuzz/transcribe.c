@@ -1,6 +1,7 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/transcribe.c -lm
-   Runs transcribe with a changed Whisper file and a sound (fuzz_whisper.h). The last two bytes choose
-   the options. What it prints must be whole in its form. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests
+   tests/fuzz/transcribe.c -lm Runs transcribe with a changed Whisper file and a sound
+   (fuzz_whisper.h). The last two bytes choose the options. What it prints must be whole in its
+   form. */
 #include "fuzz_program.h"
 #include "fuzz_whisper.h"
 #if defined(__GNUC__)
@@ -14,8 +15,8 @@
 #undef exit
 #include "fuzz_cues.h"
 
-/* A program that ends early leaves memory to the system. This frees the large blocks; leaks are what
-   tests/fuzz/whisper.c looks for. */
+/* A program that ends early leaves memory to the system. This frees the large blocks; leaks are
+   what tests/fuzz/whisper.c looks for. */
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
 static void forget(void) {

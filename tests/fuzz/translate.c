@@ -1,9 +1,9 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/translate.c -lm
-   Runs the command line with a model of hostile pieces. Each line of input must give one line of
-   output, fields must stay whole, and tokens must be readable again. A document must stay UTF-8. The
-   first byte chooses the options, the second the weights. With --terms, the list begins the input and
-   ends at 0xFE. The pieces follow (bytes up to 0xFE, each piece ended by 0xFF),
-   then the input. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests
+   tests/fuzz/translate.c -lm Runs the command line with a model of hostile pieces. Each line of
+   input must give one line of output, fields must stay whole, and tokens must be readable again. A
+   document must stay UTF-8. The first byte chooses the options, the second the weights. With
+   --terms, the list begins the input and ends at 0xFE. The pieces follow (bytes up to 0xFE, each
+   piece ended by 0xFF), then the input. */
 #define LINES_IN_MEMORY
 #include "tests/translate/lines.h"
 

@@ -1,5 +1,6 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/vocabulary.c -lm
-   Reads a vocabulary of any lines and spellings. Every token that was read must be found again. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests
+   tests/fuzz/vocabulary.c -lm Reads a vocabulary of any lines and spellings. Every token that was
+   read must be found again. */
 #include "fuzz_pool.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,6 +1,6 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/whisper.c -lm
-   Hears a sound with a changed Whisper file (fuzz_whisper.h). Segments and words must lie within what
-   was heard, texts must be UTF-8, and the sound must come to its end. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/whisper.c
+   -lm Hears a sound with a changed Whisper file (fuzz_whisper.h). Segments and words must lie
+   within what was heard, texts must be UTF-8, and the sound must come to its end. */
 #include "fuzz_whisper.h"
 #include "examples/transcribe/transcriber.h"
 

@@ -1,5 +1,5 @@
-/* A library with the interface of version 0.6.0, as far as a program calls it: it checks sizes as that version did, and its
-   "translation" says that it ran. */
+/* A library with the interface of version 0.6.0, as far as a program calls it: it checks sizes as
+   that version did, and its "translation" says that it ran. */
 #include "../data/abi-0.6.0.h"
 #include <stdio.h>
 #include <string.h>

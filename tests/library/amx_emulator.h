@@ -66,7 +66,8 @@ static void amx_tilestored(int t, void *to, int64_t stride) {
         memcpy((unsigned char *)to + r * stride, amx.data[t][r], (size_t)amx.bytes[t]);
 }
 
-/* Checks that c += a b is a product: rows of c and a, columns of c and b, and the inner dimension. */
+/* Checks that c += a b is a product: rows of c and a, columns of c and b, and the inner
+   dimension. */
 static void amx_multiplies(int c, int a, int b) {
     amx_uses(c), amx_uses(a), amx_uses(b);
     amx_must(c != a && c != b && a != b, "three tiles");
@@ -105,8 +106,8 @@ static float amx_bf16(const unsigned char *bytes) {
     return amx_flush(x);
 }
 
-/* TDPBF16PS: adds even and odd columns to a sum each, by fused multiply-adds, and adds both sums to c.
-   Rounds to nearest, ties to even; denormals count as zeros as input and output. */
+/* TDPBF16PS: adds even and odd columns to a sum each, by fused multiply-adds, and adds both sums to
+   c. Rounds to nearest, ties to even; denormals count as zeros as input and output. */
 static void amx_tdpbf16ps(int c, int a, int b) {
     int m, n, k;
     amx_multiplies(c, a, b);

@@ -1,7 +1,7 @@
-/* soak.c: random work for a long time in one process: soak SECONDS MODEL[:LINES] ... Four threads each
-   pick one of four sessions. They decode, translate or score with it, cancel midway, send requests
-   that are refused, or make the session anew on another model. A sentence must give the same bits
-   under a setting each time, whatever ran in between, and memory must not grow. */
+/* soak.c: random work for a long time in one process: soak SECONDS MODEL[:LINES] ... Four threads
+   each pick one of four sessions. They decode, translate or score with it, cancel midway, send
+   requests that are refused, or make the session anew on another model. A sentence must give the
+   same bits under a setting each time, whatever ran in between, and memory must not grow. */
 #define _POSIX_C_SOURCE 200809L
 #include "transformer.h"
 #include "rows.h"
@@ -120,7 +120,8 @@ static void edit_logits(void *user, int32_t row, const int32_t *ids, int32_t n, 
     if (id != m->config->end) logits[id] = -INFINITY;
 }
 
-/* Makes setting number k of a model for these sentences. The same k always gives the same setting. */
+/* Makes setting number k of a model for these sentences. The same k always gives the same
+   setting. */
 static void make_setting(setting *s, const subject *m, int k, const int *which, int32_t rows) {
     uint64_t state = (uint64_t)(m - subjects) * 1000 + (uint64_t)k, own;
     tfm_decode_options *o = &s->options;
@@ -193,8 +194,8 @@ static uint64_t hash_row(tfm_session *session, int32_t row, int32_t source, tfm_
     return hash;
 }
 
-/* Decodes a random batch. A third of the decodes is abandoned after some steps. Some of the others are
-   interrupted by a start that is refused, which must change nothing. */
+/* Decodes a random batch. A third of the decodes is abandoned after some steps. Some of the others
+   are interrupted by a start that is refused, which must change nothing. */
 static void decode(seat *at, setting *s, const id_matrix *src, const int *which, int k,
                    uint64_t *state, tfm_error *err) {
     int32_t row, running = 1, steps = 0, last = below(state, 3) ? INT32_MAX : below(state, 12);
@@ -248,8 +249,8 @@ static void translate(seat *at, const int *which, int32_t rows, tfm_error *err) 
     }
 }
 
-/* Seats are blocks of memory for one session at a time. Each new session finds the bytes of the last
-   one there. */
+/* Seats are blocks of memory for one session at a time. Each new session finds the bytes of the
+   last one there. */
 static void *allocate(void *user, size_t bytes) {
     seat *at = (seat *)user;
     if (at->taken++ || bytes > at->size) return NULL;

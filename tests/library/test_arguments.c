@@ -1,6 +1,6 @@
 /* Tests what every call reports for arguments that are missing, out of range or in the wrong state,
-   tries arenas of every size that is too small, and checks rules for rare cases: ties, pads inside a
-   row, arrows in texts. */
+   tries arenas of every size that is too small, and checks rules for rare cases: ties, pads inside
+   a row, arrows in texts. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -92,8 +92,9 @@ static void serial(void *user, tfm_task task, void *context, int32_t parts) {
     for (part = 0; part < parts; part++) task(context, part);
 }
 
-/* These calls must refuse a number of rows before they go through the rows. The arrays have only two
-   rows, so the address sanitizer, or the time that the call takes, would show a read of a third. */
+/* These calls must refuse a number of rows before they go through the rows. The arrays have only
+   two rows, so the address sanitizer, or the time that the call takes, would show a read of a
+   third. */
 static void too_many_rows(const tfm_model *m) {
     tfm_session *s = session_of(m, 2, 0);
     id_matrix src = tiny_batch(three, NULL, INT32_MAX, 1), none = tiny_batch(three, NULL, 0, 0);
@@ -802,7 +803,8 @@ typedef struct misfit {
     const char *says;
 } misfit;
 
-/* With tfm_model_decoding as its decoding a session's size and a call without options follow the model file. */
+/* With tfm_model_decoding as its decoding a session's size and a call without options follow the
+   model file. */
 static void defaults(void) {
     static const char *const configs[] = {
         IDS, IDS ", \"decoding\": {\"beam\": 3, \"length_penalty\": 0.6, \"no_repeat_ngram\": 1}",
@@ -851,7 +853,8 @@ static const tfm__words *field_words(const char *name) {
     return field->words;
 }
 
-/* Each value of an enum of the config has a word, and the config's reader maps the word to that value. */
+/* Each value of an enum of the config has a word, and the config's reader maps the word to that
+   value. */
 static void words(void) {
     int v;
     SECTION("words of the config");

@@ -1,6 +1,7 @@
-/* The same bits on every machine: translates made-up lines with both shipped models, and made-up ids with
-   small models like T5Gemma 1 and 2, by greedy search, beam search and sampling, computes logits by forward,
-   and compares checksums of ids, scores and logits with tests/data/bits.txt. Compiler, options, kernels and machine do not matter where the arithmetic is "fused".
+/* The same bits on every machine: translates made-up lines with both shipped models, and made-up
+   ids with small models like T5Gemma 1 and 2, by greedy search, beam search and sampling, computes
+   logits by forward, and compares checksums of ids, scores and logits with tests/data/bits.txt.
+   Compiler, options, kernels and machine do not matter where the arithmetic is "fused".
 
        build/test_bits [LINES]        5, 50 or 1000 lines
        build/test_bits LINES print    prints the lines of bits.txt instead */

@@ -1,5 +1,5 @@
-/* Byte-level BPE: compares ids, spans and texts with the package tokenizers on small tokenizers (made
-   by make_byte_bpe.py), and tests how model files use them and which files are refused.
+/* Byte-level BPE: compares ids, spans and texts with the package tokenizers on small tokenizers
+   (made by make_byte_bpe.py), and tests how model files use them and which files are refused.
    compare_byte_bpe.py compares large vocabularies and many scripts. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
@@ -22,8 +22,8 @@ static int64_t lines_in(tfm_tensor text) {
     return n;
 }
 
-/* Fills the writer with a model that has these tensors for the source. Tensors without data are left
-   out. */
+/* Fills the writer with a model that has these tensors for the source. Tensors without data are
+   left out. */
 static st_writer begin(const char *config, tfm_tensor vocabulary, tfm_tensor merges,
                        tfm_tensor added) {
     st_writer w;

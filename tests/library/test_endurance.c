@@ -1,5 +1,6 @@
-/* Long and large work: a session that translates sentence after sentence, a source of 4,096 tokens, an
-   empty batch. test_endurance [SENTENCES] sets how many sentences the session translates (20,000). */
+/* Long and large work: a session that translates sentence after sentence, a source of 4,096 tokens,
+   an empty batch. test_endurance [SENTENCES] sets how many sentences the session translates
+   (20,000). */
 #include "transformer.h"
 #include "tiny.h"
 

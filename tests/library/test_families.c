@@ -1,5 +1,6 @@
 /* The families of Hugging Face: runs the model files that tools/convert.py made of small random
-   models, and compares them with what transformers computed (tests/make/make_families.py writes both). */
+   models, and compares them with what transformers computed (tests/make/make_families.py writes
+   both). */
 #include "transformer.h"
 #include "tiny.h"
 

@@ -1,11 +1,11 @@
-/* Lack of memory and of files: makes each allocation and each call of stdio fail, once and from then
-   on, in every function that allocates or reads. After each fault the status and message must name it,
-   outputs must be unchanged, and nothing may leak. Then the same objects must work and give the same
-   tokens, texts and scores, bit for bit. Functions that do not allocate run with an allocator that
-   always fails.
+/* Lack of memory and of files: makes each allocation and each call of stdio fail, once and from
+   then on, in every function that allocates or reads. After each fault the status and message must
+   name it, outputs must be unchanged, and nothing may leak. Then the same objects must work and
+   give the same tokens, texts and scores, bit for bit. Functions that do not allocate run with an
+   allocator that always fails.
 
-   These tests are rows E1 (memory), E2 and C14 (reading), E3 (outputs) and E4 (paths) of the table in
-   test_hostile.c. */
+   These tests are rows E1 (memory), E2 and C14 (reading), E3 (outputs) and E4 (paths) of the table
+   in test_hostile.c. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -256,8 +256,8 @@ static uint64_t outcome(objects *o, const kind *k) {
     return number;
 }
 
-/* Counts the allocations of a call, then makes each one fail, once and from then on, and checks that
-   the call fails cleanly. */
+/* Counts the allocations of a call, then makes each one fail, once and from then on, and checks
+   that the call fails cleanly. */
 static int each_allocation(call which, const kind *k, objects *o, const void *data, size_t size,
                            uint64_t expected, int *good) {
     static char sentinel;

@@ -1,13 +1,13 @@
 /* Faulty files: the safetensors container byte by byte, the config, and tensors that are missing,
-   extra or misshapen. Each file must be refused with a message that names the fault. Outputs must stay
-   unchanged and nothing may leak, also when an allocation fails at any point. */
+   extra or misshapen. Each file must be refused with a message that names the fault. Outputs must
+   stay unchanged and nothing may leak, also when an allocation fails at any point. */
 #include "transformer.h"
 #include "tiny.h"
 
 /* ---- the container ---- */
 
-/* Makes a file from its header text and bytes of data, in memory of exactly its size, so a sanitizer
-   sees a read past the end. */
+/* Makes a file from its header text and bytes of data, in memory of exactly its size, so a
+   sanitizer sees a read past the end. */
 static tfm_status open_bytes(const char *header, size_t header_size, size_t data_size,
                              uint64_t stated) {
     size_t size = 8 + header_size + data_size, i;
@@ -165,8 +165,8 @@ static void container(void) {
           "a name of 1 MB: %.60s...", err.text);
 }
 
-/* A file that was cut says how long it is and how long it should be. Other kinds of files say what they
-   are and what to run. */
+/* A file that was cut says how long it is and how long it should be. Other kinds of files say what
+   they are and what to run. */
 static void other_files(void) {
     static const char header[] = "{" TINY_MEMBER("a", "U8", "[6]", "[0,6]") "}";
     static const struct {
@@ -233,7 +233,8 @@ static void other_files(void) {
     }
 }
 
-/* A file of 100,000 tensors must open in time proportional to their number, and each must be found. */
+/* A file of 100,000 tensors must open in time proportional to their number, and each must be
+   found. */
 static void many_tensors(void) {
     enum { N = 100000 };
     size_t room = (size_t)N * 80 + 16, at = 8, i;
@@ -257,13 +258,11 @@ static void many_tensors(void) {
 }
 
 static void reading(void) {
-    static const char header[] = "{" TINY_MEMBER("i", "I16", "[2]", "[0,4]") "," TINY_MEMBER(
-        "u", "U64", "[1]",
-        "[4,12]") "," TINY_MEMBER("b", "BOOL", "[2]",
-                                  "[12,14]") "," TINY_MEMBER("h", "F16", "[3]",
-                                                             "[14,20]") "," TINY_MEMBER("e", "U8",
-                                                                                        "[0]",
-                                                                                        "[14,14]") "}";
+    /* clang-format off */
+    static const char header[] = "{" TINY_MEMBER("i", "I16", "[2]", "[0,4]") ","
+        TINY_MEMBER("u", "U64", "[1]", "[4,12]") "," TINY_MEMBER("b", "BOOL", "[2]", "[12,14]") ","
+        TINY_MEMBER("h", "F16", "[3]", "[14,20]") "," TINY_MEMBER("e", "U8", "[0]", "[14,14]") "}";
+    /* clang-format on */
     unsigned char bytes[8 + sizeof header - 1 + 20];
     static const unsigned char data[20] = {0xfe, 0xff, 0x39, 0x30, 0,    0,   0,
                                            0,    0,    0,    0,    0x80, 1,   0,
@@ -361,8 +360,8 @@ static tfm_status load(st_writer *w) {
 static const char vocab_src[] = "<pad>\n<s>\n</s>\n<unk>\na\nb\nc\nd\ne\nf\ng\n";
 static const char vocab_tgt[] = "<pad>\n<s>\n</s>\n<unk>\nA\nB\nC\nD\nE\nF\nG\nH\nI\n";
 
-/* Removes each tensor in turn. An error must name each necessary tensor, and a model must load without
-   an optional one. */
+/* Removes each tensor in turn. An error must name each necessary tensor, and a model must load
+   without an optional one. */
 static void every_tensor(void) {
     tiny t = tiny_default();
     st_writer w;

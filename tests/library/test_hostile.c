@@ -1,7 +1,7 @@
 /* Hostile inputs: what an untrusted file or text may try. The title of a section says what the
-   attack is. Each input has memory of exactly its size, so a sanitizer sees a read past its end. Each
-   refusal leaves outputs untouched, leaks nothing, and allocates no block larger than 4 x the input
-   and 8 kB (the manual promises 16 kB).
+   attack is. Each input has memory of exactly its size, so a sanitizer sees a read past its end.
+   Each refusal leaves outputs untouched, leaks nothing, and allocates no block larger than 4 x the
+   input and 8 kB (the manual promises 16 kB).
 
    THE ATTACK                                     WHERE IT IS TESTED
    files of the reader:
@@ -499,8 +499,8 @@ static int integer_of(const char *text, int64_t *value) {
 }
 
 /* Compares random doubles with the C library's strtod in the C locale. They are written as Python's
-   json writes them, in the shortest form, and with 17 to 19 digits. Every exponent occurs; exponents
-   that configs use occur more often. -DNUMBERS=1000000 draws more of them. */
+   json writes them, in the shortest form, and with 17 to 19 digits. Every exponent occurs;
+   exponents that configs use occur more often. -DNUMBERS=1000000 draws more of them. */
 #ifndef NUMBERS
 #define NUMBERS 200000
 #endif
@@ -778,8 +778,8 @@ static void t5(void) {
           (int)(memory.bytes >> 10));
 }
 
-/* Tests faulty files of models whose sources are vectors: tensors that are missing, do not fit, or are
-   superfluous. */
+/* Tests faulty files of models whose sources are vectors: tensors that are missing, do not fit, or
+   are superfluous. */
 static void sources(void) {
     static const struct {
         const char *without, *config, *name;
@@ -1041,7 +1041,8 @@ static void lexicons(void) {
     }
 }
 
-/* Checks that every kind of search ends with ids in range, whatever the weights. Frees the model. */
+/* Checks that every kind of search ends with ids in range, whatever the weights. Frees the
+   model. */
 static int searches_end(tfm_model *model, int *runs) {
     static const int32_t ids[] = {3, 4, 5};
     id_matrix src = tiny_batch(ids, NULL, 1, 3);
@@ -1621,7 +1622,8 @@ static void texts(void) {
     }
 }
 
-/* Texts and text tensors of 2 GiB must be refused because of their size: only one byte of each exists. */
+/* Texts and text tensors of 2 GiB must be refused because of their size: only one byte of each
+   exists. */
 static void large_texts(void) {
     static const size_t lengths[] = {(size_t)INT32_MAX + 1, SIZE_MAX - 1, SIZE_MAX};
     static char room[1 << 12], out[1 << 12];
@@ -1675,7 +1677,8 @@ static void large_texts(void) {
                     TFM_E_TENSOR, "v has 2147483648 bytes");
         free(p);
     }
-    /* The output may be longer than the input, and size computations saturate at the largest size_t. */
+    /* The output may be longer than the input, and size computations saturate at the largest
+       size_t. */
     j.size = SIZE_MAX - 1;
     tfm__join_bytes(&j, "abc", 3);
     CHECK(j.size == SIZE_MAX && tfm__more(SIZE_MAX, 1) == SIZE_MAX &&
@@ -1717,8 +1720,8 @@ static void vocabularies(void) {
     }
 }
 
-/* Tests byte-level BPE with hundreds of thousands of merges and added tokens. Each list has a fault of
-   its own, except one list of tokens so long that comparing them would take quadratic time. */
+/* Tests byte-level BPE with hundreds of thousands of merges and added tokens. Each list has a fault
+   of its own, except one list of tokens so long that comparing them would take quadratic time. */
 static void byte_bpe(void) {
     static const char *const says[] = {"merge the same",
                                        "token 4294967295",
@@ -1816,8 +1819,8 @@ static void pieces(void) {
     }
 }
 
-/* Tests valid texts in a faulty file. Their tables take more than four times the file's size, so they
-   must be made only after the last check. Until 0.3.0 they took 5 and 8 times its size. */
+/* Tests valid texts in a faulty file. Their tables take more than four times the file's size, so
+   they must be made only after the last check. Until 0.3.0 they took 5 and 8 times its size. */
 static void refused_late(void) {
     static const char *const what[] = {"spellings of two bytes",
                                        "pieces without common beginnings"};

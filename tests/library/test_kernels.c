@@ -1,5 +1,5 @@
-/* Compares each kernel set with loops in double (awkward sizes, padding full of NaN, errors in ULPs), and each
-   set with a fused multiply-add with the plain loops, to the bit. */
+/* Compares each kernel set with loops in double (awkward sizes, padding full of NaN, errors in
+   ULPs), and each set with a fused multiply-add with the plain loops, to the bit. */
 #ifndef TRANSFORMER_KERNELS
 #define TRANSFORMER_KERNELS 6
 #endif
@@ -97,9 +97,10 @@ static const tfm__kernels *avx_vnni_set(void) {
 #endif
 }
 
-/* Returns set i of the library, or one of the emulated sets here, or NULL. The emulated sets are sets
-   of x86, and take minutes where qemu runs the test, so they exist on x86 alone. They do not exist
-   with x87 either, which computes floats in wider registers and rounds differently in each loop. */
+/* Returns set i of the library, or one of the emulated sets here, or NULL. The emulated sets are
+   sets of x86, and take minutes where qemu runs the test, so they exist on x86 alone. They do not
+   exist with x87 either, which computes floats in wider registers and rounds differently in each
+   loop. */
 static const tfm__kernels *kernel_set(int i) {
     static tfm__kernels emulated[SETS - EMULATED_BF16], *k;
     int is_x86 = 0;
@@ -522,8 +523,8 @@ static void pack(held *h, const tfm__kernels *kernels, const float *data, tfm_we
     must(tfm__packed_make_all(&p, &h->pool, &h->linear));
 }
 
-/* Computes one product by the kernels, on rows of x between NaN. y is [M, N + 1], with 7 where nothing
-   may be written. */
+/* Computes one product by the kernels, on rows of x between NaN. y is [M, N + 1], with 7 where
+   nothing may be written. */
 static void multiply(const tfm__kernels *kernels, const tfm__linear *linear, float *y,
                      const float *x, int64_t x_stride, int64_t M, int64_t first, int64_t N) {
     tfm__rows from = tfm__rows_make((float *)(uintptr_t)x, 1, M, linear->w.columns);
@@ -533,7 +534,8 @@ static void multiply(const tfm__kernels *kernels, const tfm__linear *linear, flo
     int64_t i;
     memset(&team, 0, sizeof team);
     team.kernels = kernels;
-    /* Tiles read rows behind the last and ignore them, but valgrind objects to uninitialized ones. */
+    /* Tiles read rows behind the last and ignore them, but valgrind objects to uninitialized
+       ones. */
     team.converted = (unsigned char *)calloc(
         1, (size_t)((M + TFM__MOST_ROWS) * tfm__product_x_bytes(kernels, &linear->w)) + 1);
     team.scales = (float *)malloc((size_t)M * sizeof(float));
@@ -558,7 +560,8 @@ static void narrow_row(const tfm__kernels *kernels, unsigned char *to, float *ro
     memset(to + 2 * n, 0, (size_t)(-2 * n & 63));
 }
 
-/* Tests products with matrices of each type and awkward shapes, only a few where each takes long. */
+/* Tests products with matrices of each type and awkward shapes, only a few where each takes
+   long. */
 static void products(const tfm__kernels *kernels, int few) {
     static const int64_t ms[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 23, 147};
     static const int64_t ns[] = {1, 15, 16, 17, 65}, ks[] = {1, 3, 4, 17, 512, 517, 2052};
@@ -590,8 +593,8 @@ static void products(const tfm__kernels *kernels, int few) {
                     h.linear.bias = some;
                     multiply(kernels, &h.linear, y, x, X_STRIDE, M, 0, N);
                     for (m = 0; m < M; m++) clean &= y[m * (N + 1) + N] == 7;
-                    /* A row alone, and its later columns alone, as threads compute them, must have the
-                       same bits. */
+                    /* A row alone, and its later columns alone, as threads compute them, must have
+                       the same bits. */
                     for (m = 0; m < M; m += 1 + M / 5) {
                         multiply(kernels, &h.linear, one, x + m * X_STRIDE, X_STRIDE, 1, 0, N);
                         same &= memcmp(one, y + m * (N + 1), (size_t)N * sizeof *one) == 0;
@@ -648,8 +651,8 @@ static void products(const tfm__kernels *kernels, int few) {
     }
 }
 
-/* Compares each tile of each element type with the plain one: remainders after whole vectors, new sums
-   and continued sums, with a bias and without. */
+/* Compares each tile of each element type with the plain one: remainders after whole vectors, new
+   sums and continued sums, with a bias and without. */
 static void tiles(const tfm__kernels *kernels) {
     enum { ROWS = (int)TFM__MOST_PANELS * (int)TFM__PANEL, MOST_K = 520, Y_STRIDE = ROWS + 8 };
     static const int64_t ks[] = {1, 2, 3, 4, 5, 63, MOST_K, MOST_K};
@@ -761,9 +764,9 @@ static void fill_bytes(signed char *q, int64_t n, int kind, int most, unsigned *
     }
 }
 
-/* Compares int8 tiles with the plain one where all weights fit 7 bits, where one does not, and where
-   all are 127 or -127. AVX2 multiplies 7 bits another way. In both ways, the largest numbers fill
-   the sums of 16 bits. */
+/* Compares int8 tiles with the plain one where all weights fit 7 bits, where one does not, and
+   where all are 127 or -127. AVX2 multiplies 7 bits another way. In both ways, the largest numbers
+   fill the sums of 16 bits. */
 static void largest_sums(const tfm__kernels *kernels) {
     enum { ROWS = (int)TFM__MOST_PANELS * (int)TFM__PANEL, MOST_K = TFM__X_BYTES };
     enum { STRIDE_8 = TFM__X_STRIDE, ALL = (int)TFM__MOST_ROWS * STRIDE_8 };
@@ -903,8 +906,8 @@ static double element(const tfm__heads *x, int64_t b, int64_t h, int64_t s, int6
 }
 
 /* Computes the definition for one query of one head of one row. weights = softmax over the visible
-   keys of scale * q . k + bias, or 0 where no key is visible; context = the sum of the values by these
-   weights. */
+   keys of scale * q . k + bias, or 0 where no key is visible; context = the sum of the values by
+   these weights. */
 static void attention(const tfm__attention *a, int64_t b, int64_t h, int64_t t, double *weights,
                       double *context) {
     const float *q = tfm__head_row(&a->q, b, h, t);
@@ -1022,7 +1025,8 @@ static void long_attention(const tfm__kernels *kernels) {
     }
 }
 
-/* Kernels that count the floats of keys that are packed, and blocks of keys that are read after others. */
+/* Kernels that count the floats of keys that are packed, and blocks of keys that are read after
+   others. */
 static const tfm__kernels *counted_kernels;
 static int64_t packed_floats, key_blocks;
 static const void *last_block;
@@ -1115,7 +1119,8 @@ static void attentions(const tfm__kernels *kernels) {
     for (i = 0; i < B * S; i++) ancestry[i] = (int32_t)(tiny_random(&seed) % B);
     for (i = 0; i < B * S; i++) pads[i] = tiny_random(&seed) % 4 == 0;
     for (i = 0; i < ALL; i++) mask[i] = tiny_random(&seed) % 3 == 0 || i / S % T == 3;
-    /* lengths, causal, pads, three shapes of attention mask, other rows, ancestries of a cache, a bias */
+    /* lengths, causal, pads, three shapes of attention mask, other rows, ancestries of a cache, a
+       bias */
     for (kind = 0; kind < 2 * 2 * 2 * 4 * 3 * 2; kind++)
         for (tiled = 0; tiled < 4; tiled++) { /* 2: F16; 3: tiles of bf16 */
             int64_t b, h, t, s;
@@ -1187,8 +1192,8 @@ static int test_same(const float *x, const float *y, int64_t n) {
     return 1;
 }
 
-/* Loops that work row by row must have the same bits in both sets, for sums of any length and numbers
-   of any kind. */
+/* Loops that work row by row must have the same bits in both sets, for sums of any length and
+   numbers of any kind. */
 static void TEST_UNUSED same_rows(const tfm__kernels *k, const tfm__kernels *other) {
     enum { ROWS = 7, LONG = 1100, PLACES = ROWS * LONG + 64 };
     static float x[PLACES], w[LONG], y[2][PLACES];
@@ -1295,7 +1300,8 @@ static float any_float(unsigned *seed) {
     return x;
 }
 
-/* Compares the library's own functions with libm's, on random numbers of another seed in each run. */
+/* Compares the library's own functions with libm's, on random numbers of another seed in each
+   run. */
 static void arithmetic(void) {
     unsigned seed = (unsigned)time(NULL), begun = seed;
     double worst_exp = 0, worst_log = 0, worst_sine = 0, worst_pow = 0;

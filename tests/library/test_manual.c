@@ -1,5 +1,6 @@
-/* A program that was written from the manual and the declarations alone: one batch has a blank text, a
-   text that fails, two languages and a sentence that is cancelled. Only the model comes from tiny.h. */
+/* A program that was written from the manual and the declarations alone: one batch has a blank
+   text, a text that fails, two languages and a sentence that is cancelled. Only the model comes
+   from tiny.h. */
 #include "transformer.h"
 #include "tiny.h"
 

@@ -297,8 +297,8 @@ static void put_file(int i) {
 }
 
 /* Runs one of the processes. A model that was opened before the first rename must give the first
-   file's bits to the end. Models opened meanwhile give one of the two files' bits, and after the last
-   rename the last file's. */
+   file's bits to the end. Models opened meanwhile give one of the two files' bits, and after the
+   last rename the last file's. */
 static int process(int in_place, int ready, int go) {
     tfm_model *first = map_model(in_place), *later;
     int good = which_file(first, in_place) == 0, i;

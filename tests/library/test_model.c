@@ -1,5 +1,5 @@
-/* Whole models: golden cases from model file to logits, decode steps against the teacher-forced pass,
-   batches against single sentences bit for bit, memory, limits, states. */
+/* Whole models: golden cases from model file to logits, decode steps against the teacher-forced
+   pass, batches against single sentences bit for bit, memory, limits, states. */
 #include "transformer.h"
 #include "tiny.h"
 
@@ -85,7 +85,8 @@ static void seed3(const char *name) {
     golden_close(&g);
 }
 
-/* Keys and values in F16 must take the bytes that the manual says. The encoder does not use the cache. */
+/* Keys and values in F16 must take the bytes that the manual says. The encoder does not use the
+   cache. */
 static void cache_f16(void) {
     static const char *const names[] = {"seed0_small.safetensors", "seed0_wide.safetensors",
                                         "seed3_toy.safetensors", "seed3_dv.safetensors"};
@@ -166,8 +167,8 @@ static void groups(void) {
 
 /* ---- steps against the teacher-forced pass ---- */
 
-/* Decodes src greedily in one batch, then runs the forward pass over the start token and the output.
-   The logits of each step must be equal. Returns the largest difference. */
+/* Decodes src greedily in one batch, then runs the forward pass over the start token and the
+   output. The logits of each step must be equal. Returns the largest difference. */
 static double steps_against_forward(const tfm_model *model, const id_matrix *src, int32_t cap) {
     const tfm_config *c = tfm_model_config(model);
     tfm_session *s = tiny_session(model, src->rows, src->width, cap),
@@ -567,7 +568,8 @@ static void limits(void) {
     tfm_model_free(model);
 }
 
-/* A source that is refused in the middle of a decode must not change the decode or its pad masks. */
+/* A source that is refused in the middle of a decode must not change the decode or its pad
+   masks. */
 static void failed_start(void) {
     static const int32_t ids[] = {3, 0, 5, 6};
     static const int32_t wrong[] = {3, 99};
@@ -650,8 +652,8 @@ static void broken_numbers(void) {
     CHECK(ok, "weights of NaN, infinity, denormals: decoding ends, ids are in range");
 }
 
-/* F16 and BF16 files must give the bits of an F32 file with the same values, unless activations become
-   BF16 too. */
+/* F16 and BF16 files must give the bits of an F32 file with the same values, unless activations
+   become BF16 too. */
 static void narrow_types(void) {
     static const tfm_dtype types[] = {TFM_DTYPE_F16, TFM_DTYPE_BF16};
     static const char *const kinds[] = {"no relative positions", "a table for each stack",

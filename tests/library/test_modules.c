@@ -1,5 +1,5 @@
-/* Compares every module with golden data (PyTorch's numbers; tests/data/README.md says how they were
-   made), and tests the error paths of the module functions. */
+/* Compares every module with golden data (PyTorch's numbers; tests/data/README.md says how they
+   were made), and tests the error paths of the module functions. */
 #include "transformer.h"
 #include "test.h"
 #include <ctype.h>
@@ -66,7 +66,8 @@ static void positions(void) {
     golden_positions("pe_per_index_36.safetensors", TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX);
     pad_rows();
 
-    /* halves: the columns of the interleaved form, regrouped; and fairseq's divisor by its formula */
+    /* halves: the columns of the interleaved form, regrouped; and fairseq's divisor by its
+       formula */
     memset(&o, 0, sizeof o);
     o.kind = TFM_POSITION_KIND_SINUSOIDAL_HALVES;
     o.first = 41;
@@ -308,8 +309,8 @@ static void scaled_dot_product(const char *name, double scale) {
     tfm_safetensors_free(file);
 }
 
-/* [B, H, T, K] tensors: each head must have the bits that it has as a [B, T, K] tensor. The heads of a
-   row are side by side, as projections write them, so the views need strides and no copies. */
+/* [B, H, T, K] tensors: each head must have the bits that it has as a [B, T, K] tensor. The heads
+   of a row are side by side, as projections write them, so the views need strides and no copies. */
 static void heads_by_strides(void) {
     enum { B = 2, H = 3, T = 4, S = 6, K = 5 };
     tfm_tensor q = pattern(3, B, T, H * K, 21), k = pattern(3, B, S, H * K, 22);
@@ -917,8 +918,8 @@ static void accepted(function call) {
     give_outputs();
 }
 
-/* How a tensor is checked: whether it may be missing, and whether all of its dimensions are known or
-   only the last. */
+/* How a tensor is checked: whether it may be missing, and whether all of its dimensions are known
+   or only the last. */
 enum { OPTIONAL = 1, SHAPED = 2, WIDE = 4 };
 
 /* Makes the tensor wrong in every possible way. */
@@ -1387,8 +1388,8 @@ static void wrong_multi_head(void) {
     CHECK(n_refused > 100, "multi-head attention: %d times refused", n_refused);
 }
 
-/* Tests the attention outputs of a stack: wrong tensors, and a tensor with a gap after each row, which
-   must receive the same weights. */
+/* Tests the attention outputs of a stack: wrong tensors, and a tensor with a gap after each row,
+   which must receive the same weights. */
 static void stack_attention(function call, tfm_tensor *t, const char *name) {
     static float weights[1024];
     tfm_tensor kept = *t;
@@ -1482,7 +1483,8 @@ static tfm_tensor sum_of(const tfm_tensor *x, const tfm_tensor *y) {
     return to;
 }
 
-/* Compares a decoder layer with its parts: an SSRU, cross-attention, a feed-forward, and their norms. */
+/* Compares a decoder layer with its parts: an SSRU, cross-attention, a feed-forward, and their
+   norms. */
 static void ssru_layers(void) {
     tfm_tensor x = pattern(3, 2, 5, 8, 130), memory = pattern(3, 2, 4, 6, 131);
     tfm_tensor out = test_like(x), y = test_like(x);

@@ -181,13 +181,14 @@ static void check_forward(const model_case *c, const model_shape *m, tfm_session
         expected = ops_encode(m, B * S, B * pairs_self(S, 0)) +
                    ops_decode(m, B * T, B * pairs_self(T, !options.not_causal), B * T * S);
         CHECK(test_hooks.products == expected, "forward%s: %lld operations, by formula %lld",
-              options.not_causal ? ", not causal" : "", (long long)test_hooks.products, (long long)expected);
+              options.not_causal ? ", not causal" : "", (long long)test_hooks.products,
+              (long long)expected);
     }
 }
 
-/* Sentences of similar length are encoded together, the longest first, up to the number of positions
-   of a pass. Pads that remain are projected like every position, but no query visits them. The encoder
-   alone makes no keys and values for the decoder. */
+/* Sentences of similar length are encoded together, the longest first, up to the number of
+   positions of a pass. Pads that remain are projected like every position, but no query visits
+   them. The encoder alone makes no keys and values for the decoder. */
 static void check_lengths(const model_case *c, const model_shape *m, tfm_session *session) {
     int32_t lengths[IDS], b, l;
     id_matrix src;
@@ -219,14 +220,15 @@ static void check_steps(const model_case *c, const model_shape *m, tfm_session *
     test_hooks.products = 0;
     CHECK_OK(start_rows(session, &src, NULL, &options, &err), &err);
     expected = ops_encode(m, B * S, B * S * S);
-    CHECK(test_hooks.products == expected, "start: %lld operations, by formula %lld", (long long)test_hooks.products,
-          (long long)expected);
+    CHECK(test_hooks.products == expected, "start: %lld operations, by formula %lld",
+          (long long)test_hooks.products, (long long)expected);
     for (position = 0; position < c->T; position++) {
         test_hooks.products = 0;
         CHECK_OK(tfm_session_step(session, &running, &err), &err);
         expected = ops_decode(m, B, B * (position + 1), B * S);
-        CHECK(test_hooks.products == expected, "step at position %d: %lld operations, by formula %lld",
-              (int)position, (long long)test_hooks.products, (long long)expected);
+        CHECK(test_hooks.products == expected,
+              "step at position %d: %lld operations, by formula %lld", (int)position,
+              (long long)test_hooks.products, (long long)expected);
     }
     CHECK(running == 0, "no step after the last");
 }

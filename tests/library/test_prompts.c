@@ -1,6 +1,6 @@
 /* Prompts and edited logits. The library runs prompts and forced tokens in one pass; a session that
-   keeps attention runs forced tokens step by step, so the two must have the same bits. Plain code in
-   this file says what edited logits must give. */
+   keeps attention runs forced tokens step by step, so the two must have the same bits. Plain code
+   in this file says what edited logits must give. */
 #include "decodes.h"
 
 /* ---- one pass and steps ---- */
@@ -28,8 +28,8 @@ static int batches_differ(tfm_session *const *sessions, int n) {
     return wrong;
 }
 
-/* Compares a prompt that begins with the start token with the same ids as a prefix, through which the
-   other session steps. */
+/* Compares a prompt that begins with the start token with the same ids as a prefix, through which
+   the other session steps. */
 static int prefix_differs(tfm_session *pass, tfm_session *steps) {
     tfm_decode_options o;
     by_row with_prompt, with_prefix;
@@ -50,7 +50,8 @@ static int prefix_differs(tfm_session *pass, tfm_session *steps) {
     return !same(&one, &other);
 }
 
-/* Compares the logits of each step with those of tfm_session_forward for the prompt and the tokens so far. */
+/* Compares the logits of each step with those of tfm_session_forward for the prompt and the tokens
+   so far. */
 static int forward_differs(tfm_session *s, tfm_session *teacher) {
     static float logits[TARGET * V];
     int32_t ids[TARGET], n = at.prompt_lengths[0], length, running = 1;

@@ -1,5 +1,5 @@
-/* Requests: sources of all kinds in one call, what fails and what it leaves, texts of several sentences.
-   de-en.safetensors translates; models of tiny.h have vectors and labels. */
+/* Requests: sources of all kinds in one call, what fails and what it leaves, texts of several
+   sentences. de-en.safetensors translates; models of tiny.h have vectors and labels. */
 #include <stdint.h>
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
@@ -59,8 +59,8 @@ static void numbers(void) {
     tfm_session_free(s);
 }
 
-/* Everything that a call with a wrong request says. The decode in progress must go on as if the call
-   had not been made. */
+/* Everything that a call with a wrong request says. The decode in progress must go on as if the
+   call had not been made. */
 static void refusals(void) {
     static const int32_t ids[] = {3, 4, 5, 6}, beyond[] = {3, 99};
     float numbers_of_vectors[4 * 20];
@@ -176,7 +176,8 @@ static void kinds_of_sources(void) {
     tfm_session_free(s), tfm_session_free(one), tfm_model_free(m);
 }
 
-/* A request that fails under skip_errors has its status and message, whatever part of it is wrong. */
+/* A request that fails under skip_errors has its status and message, whatever part of it is
+   wrong. */
 static void skipped(void) {
     static const int32_t beyond[] = {99999999};
     tfm_session *s = session_of(german, 6, 8), *one = session_of(german, 1, 8);

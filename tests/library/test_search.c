@@ -233,8 +233,9 @@ static int plain_over(const tfm_decode_options *o, const hypotheses *results,
     return results->n >= (int64_t)floor(beam * patience + 0.5);
 }
 
-/* Runs a beam search. It ranks the best 2 * beam candidates (3 * beam with two end tokens). Candidates
-   among the first beam that end become results, and the first beam candidates that do not end go on. */
+/* Runs a beam search. It ranks the best 2 * beam candidates (3 * beam with two end tokens).
+   Candidates among the first beam that end become results, and the first beam candidates that do
+   not end go on. */
 static void plain_beam(plain *p, hypotheses *results) {
     const tfm_decode_options *o = &p->o;
     int32_t beam = o->beam ? o->beam : 1, n_best = o->n_best ? o->n_best : 1, t, v;
@@ -277,8 +278,9 @@ static void plain_beam(plain *p, hypotheses *results) {
     if (results->n > n_best) results->n = n_best;
 }
 
-/* Compares the session's hypotheses for a row with that list. Returns whether all are equal in order, and
-   the largest difference of a score and of a token's score. The first difference fails a check. */
+/* Compares the session's hypotheses for a row with that list. Returns whether all are equal in
+   order, and the largest difference of a score and of a token's score. The first difference fails a
+   check. */
 static int agree(tfm_session *s, int32_t row, const hypotheses *expected, int32_t n, double *most,
                  const char *what) {
     double each[MOST + 1];
@@ -711,7 +713,8 @@ static void sampling(void) {
         chi = chi_squared(s, &o, expected, 20000, &support);
         for (v = wanted = 0; v < V; v++)
             if (expected[v] > 0) wanted |= 1 << v;
-        /* With 5 degrees of freedom chi-squared exceeds 20.5 once in 1,000 times; the seeds are fixed. */
+        /* With 5 degrees of freedom chi-squared exceeds 20.5 once in 1,000 times; the seeds are
+           fixed. */
         CHECK(chi < 20.5 && support == wanted, "%-26s chi-squared %.1f", cases[c].name, chi);
     }
     SECTION("samples");
@@ -816,8 +819,8 @@ static void alternatives(void) {
     tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
 }
 
-/* Each alternative continues as a search of its own, whose prefix includes the alternative's token and
-   scores it in full. */
+/* Each alternative continues as a search of its own, whose prefix includes the alternative's token
+   and scores it in full. */
 static void alternative_beams(void) {
     tfm_model *model = small_model(9, "");
     tfm_session *s = wide_session(model, 1, 15, 10), *f = wide_session(model, 1, 1, MOST + 1);
@@ -937,8 +940,8 @@ static void scoring(void) {
 
 /* ---- attention ---- */
 
-/* Returns whether tfm_session_forward writes for n named heads what it writes for them among all heads. heads
-   counts layers and heads from 1. */
+/* Returns whether tfm_session_forward writes for n named heads what it writes for them among all
+   heads. heads counts layers and heads from 1. */
 static int same_named(const tfm_model *model, const int32_t *heads, int32_t n) {
     enum { ROWS = 2, T = 4, S = 4 };
     static const int32_t targets[ROWS * T] = {START, 5, 4, 3, START, 3, 5, 5};
@@ -1143,8 +1146,8 @@ static void ends_and_cuts(void) {
 
 /* ---- control of a running decode ---- */
 
-/* A stopped row keeps its hypotheses so far, and the other rows get the results that they have without
-   the stop. The logits of a hypothesis must be the forward pass's. */
+/* A stopped row keeps its hypotheses so far, and the other rows get the results that they have
+   without the stop. The logits of a hypothesis must be the forward pass's. */
 static void stopping(void) {
     tfm_model *model = small_model(21, "");
     tfm_session *s = wide_session(model, 2, 4, MOST), *f = wide_session(model, 1, 1, MOST + 1),

@@ -78,7 +78,8 @@ static tfm_status tokenize(const tfm_model *m, const char *text, size_t size, in
     return status;
 }
 
-/* Returns whether the ids decode to that text, in a buffer of exactly its size, and fails a check if not. */
+/* Returns whether the ids decode to that text, in a buffer of exactly its size, and fails a check
+   if not. */
 static int decodes(const tfm_model *m, const int32_t *ids, int32_t n, const char *text,
                    size_t size) {
     char *out = (char *)malloc(size + 1);
@@ -350,8 +351,8 @@ static void wire(void) {
     ACCEPTED("a NUL as a piece, with bytes");
 }
 
-/* Returns the ids of a text by the file in `built`, with a vocabulary that has "bb" as an added token
-   with these flags. */
+/* Returns the ids of a text by the file in `built`, with a vocabulary that has "bb" as an added
+   token with these flags. */
 static const char *added_ids(uint32_t flags, const char *text) {
     static const char words[] = "<unk>\n<s>\n</s>\na\nb\nab\n" SPACE "\n" SPACE "a\nbb\n";
     static char out[128];
@@ -619,8 +620,8 @@ static void rare(void) {
     IDS_ARE(m, "ab b", 7, 4, 6, 4); /* Two marks next to each other join nothing else. */
     tfm_model_free(m);
 
-    /* An unused piece is split into the pieces that it was merged from: here into a letter that is no
-       piece. */
+    /* An unused piece is split into the pieces that it was merged from: here into a letter that is
+       no piece. */
     begin_file(), put_trainer(3, 2), put_piece("bq", -0.1f, 5);
     m = load(plain_file(built, n_built, 9));
     CHECK(m != NULL, "%s", err.text);
@@ -1160,8 +1161,8 @@ static void orders(void) {
     CHECK(!wrong, "  and 8 with a number that is not one of a piece");
 }
 
-/* Version 0.4.0 wrote packed files of layout 1, which have a double array of the pieces. Layout 2 has
-   none. Both must give the bits of a plain file. */
+/* Version 0.4.0 wrote packed files of layout 1, which have a double array of the pieces. Layout 2
+   has none. Both must give the bits of a plain file. */
 static void layouts(void) {
     static const struct {
         int at;

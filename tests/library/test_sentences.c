@@ -162,8 +162,8 @@ static int is_blank(const char *text, size_t size) {
     return 1;
 }
 
-/* Checks properties that hold for any bytes: sentences are in order and not empty, only whitespace is
-   between them, their ends are no whitespace, and no character is cut. */
+/* Checks properties that hold for any bytes: sentences are in order and not empty, only whitespace
+   is between them, their ends are no whitespace, and no character is cut. */
 static int is_sound(const char *text, size_t size) {
     const char *last = text;
     tfm_text sentence;

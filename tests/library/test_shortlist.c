@@ -1,5 +1,5 @@
-/* Shortlists: compares decodes that may emit only some ids with decodes over the whole vocabulary, and
-   lexical shortlists with the caller's list of the same ids. */
+/* Shortlists: compares decodes that may emit only some ids with decodes over the whole vocabulary,
+   and lexical shortlists with the caller's list of the same ids. */
 #include "output.h"
 #include "transformer.h"
 #include "tiny.h"
@@ -35,9 +35,9 @@ static tfm_decode_options options_of(const kind *k) {
     return o;
 }
 
-/* Models with numbers of columns that are a multiple of four or not, or exceed a block of bytes; rows
-   that fill panels, fewer, and many; a projection of their own, or the embedding without a bias. The
-   last two models have a lexicon, for two vocabularies and for one. */
+/* Models with numbers of columns that are a multiple of four or not, or exceed a block of bytes;
+   rows that fill panels, fewer, and many; a projection of their own, or the embedding without a
+   bias. The last two models have a lexicon, for two vocabularies and for one. */
 enum { MODELS = 6, LEXICAL = 4 };
 static tiny model_of(int i) {
     tiny t = tiny_default();
@@ -285,8 +285,8 @@ static void batches(const tfm_model *model, const char *name) {
 
 /* ---- lexical ---- */
 
-/* Lists the ids that row b may emit: those of the definition, and those that the options add, in any
-   order. Returns their number. */
+/* Lists the ids that row b may emit: those of the definition, and those that the options add, in
+   any order. Returns their number. */
 static int32_t candidates_of(const tfm_model *model, const id_matrix *src, int32_t b,
                              const tfm_decode_options *o, const by_row *with, int32_t *list) {
     const tfm_config *c = tfm_model_config(model);

@@ -1,6 +1,6 @@
 /* Sources that are not ids: embeddings instead of looked-up ones, and a memory instead of the
-   encoder's, must give the same bits, also with a model file that lacks both. Also tests projections,
-   wide memories, batches, threads and refused sources. */
+   encoder's, must give the same bits, also with a model file that lacks both. Also tests
+   projections, wide memories, batches, threads and refused sources. */
 #include "transformer.h"
 #include "tiny.h"
 
@@ -50,7 +50,8 @@ static id_matrix batch_of(const int32_t *some_ids, const tfm_tensor *embeddings,
     return b;
 }
 
-/* Collects everything that a source leads to: the memory, logits, scores, and the results of a beam of
+/* Collects everything that a source leads to: the memory, logits, scores, and the results of a beam
+   of
    3. */
 typedef struct outcome {
     float memory[(int)ROWS * WIDTH * WIDE], logits[(int)ROWS * 3 * V];

@@ -288,8 +288,8 @@ static void tokens_of_a_session(void) {
     tfm_session_free(s), tfm_model_free(m);
 }
 
-/* Tests texts that are too long and cut on request. The beginning is translated, and the result says
-   how much was left out. keep_end must not change a text. */
+/* Tests texts that are too long and cut on request. The beginning is translated, and the result
+   says how much was left out. keep_end must not change a text. */
 static void truncated(void) {
     tfm_model *m = text_model(words, ", \"src_unk\": 3, \"src_end\": 2, \"tgt_text\": \"pieces\"");
     tfm_session *s = tiny_session(m, 3, 8, 20);
@@ -382,7 +382,8 @@ static void numbers_of_texts(void) {
     tfm_session_free(s), tfm_model_free(m);
 }
 
-/* Tests a status for each text, sizes as numbers, and an output that grows without translating again. */
+/* Tests a status for each text, sizes as numbers, and an output that grows without translating
+   again. */
 static void faults_and_sizes(void) {
     static const char *const lines[] = {"hello world", "b \x80", "", "a a a a a a a a a", "x"};
     tfm_model *m = text_model(words, ", \"src_unk\": 3, \"tgt_text\": \"pieces\"");
@@ -662,8 +663,8 @@ static void bytes(void) {
     tfm_model_free(m);
 }
 
-/* Tests added tokens among bytes: they are found in texts, also where the text around them ends inside
-   a character of the target, and they are written where they give text. */
+/* Tests added tokens among bytes: they are found in texts, also where the text around them ends
+   inside a character of the target, and they are written where they give text. */
 static void bytes_added(void) {
     static const char text[] = "a \xc3\xa9 w260w261 w26";
     static const int32_t expected[] = {100, 35, 198, 172, 260, 261, 35, 122, 53, 57, 1};

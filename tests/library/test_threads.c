@@ -151,7 +151,8 @@ static void lives(const tfm_model *model) {
 }
 
 #ifdef HOST_FORKS
-/* Forks before the first thread starts, because fork copies only the calling thread of a process. */
+/* Forks before the first thread starts, because fork copies only the calling thread of a
+   process. */
 static void processes(const tfm_model *model) {
     static outcome expected, child;
     tfm_session *s = make_session(model, 1, NULL);
@@ -185,8 +186,8 @@ static void processes(const tfm_model *model) {
 #endif
 
 #ifdef HOST_THREADS
-/* A host's thread runs the session that it receives, then makes and ends sessions of its own, with 1
-   to 3 threads each. */
+/* A host's thread runs the session that it receives, then makes and ends sessions of its own, with
+   1 to 3 threads each. */
 typedef struct host {
     const tfm_model *model;
     tfm_session *session;
@@ -242,7 +243,8 @@ static void wait_asleep(tfm_session *s, int32_t n) {
     } while (asleep < n);
 }
 
-/* Ends sessions when every thread is known to sleep, and right after work, when perhaps none does. */
+/* Ends sessions when every thread is known to sleep, and right after work, when perhaps none
+   does. */
 static void ended_asleep(const tfm_model *model) {
     static outcome out;
     int i, slept = 0;
@@ -284,8 +286,8 @@ static void held_asleep(const tfm_model *model) {
     CHECK(!cut && late, "only long work is split for them");
     seen = tfm__atomic_load(&s->workers.seen);
     tfm__mutex_unlock(&s->workers.mutex);
-    /* The next work wakes them, and each of their parts is done once. They may sleep again before this
-       thread looks, but then they have seen the work. */
+    /* The next work wakes them, and each of their parts is done once. They may sleep again before
+       this thread looks, but then they have seen the work. */
     for (i = 0; i < 1000000 && !woke; i++) {
         (void)tfm__team_shares(&s->team, TFM__WORTH_SHARING);
         tfm__thread_yield();

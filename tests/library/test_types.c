@@ -1,5 +1,5 @@
-/* Compares the writer's conversions of weights with arithmetic that does not use bits, and tests the
-   order of its tensors. */
+/* Compares the writer's conversions of weights with arithmetic that does not use bits, and tests
+   the order of its tensors. */
 #include "output.h"
 #include "transformer.h"
 #include "tiny.h"
@@ -20,7 +20,8 @@ static float read_16(uint16_t bits, tfm_dtype type) {
     return x;
 }
 
-/* Rounds to the nearest number with so many bits of fraction and no bit below 2^least; ties to even. */
+/* Rounds to the nearest number with so many bits of fraction and no bit below 2^least; ties to
+   even. */
 static double nearest(double x, int fraction, int least) {
     int exponent;
     double unit, rest, whole;
@@ -97,8 +98,8 @@ static void integers(int most) {
     CHECK(st_i8_row(out, row, 2, (float)most) < 0, "infinite is refused");
 }
 
-/* A model file with weights in bytes must give the results of bytes times scales: packed projections
-   and their parts, and tables that are both looked up and multiplied with. */
+/* A model file with weights in bytes must give the results of bytes times scales: packed
+   projections and their parts, and tables that are both looked up and multiplied with. */
 static void bytes_in_a_file(void) {
     static const int32_t ids[] = {3, 4, 5, 6};
     static const tfm_weight_type as[] = {TFM_WEIGHT_TYPE_F32, TFM_WEIGHT_TYPE_AS_STORED,
@@ -148,8 +149,8 @@ static void bytes_in_a_file(void) {
 }
 
 /* A packed file must give the bits of the plain file. Its panels are used in place, rearranged, or
-   converted to another type; some rows and columns fill no panel; the file is in the caller's memory,
-   at an odd address, or read from disk. */
+   converted to another type; some rows and columns fill no panel; the file is in the caller's
+   memory, at an odd address, or read from disk. */
 static void packed_files(void) {
     static const int32_t ids[] = {3, 4, 5, 6};
     static const char path[] = "build/test_types.safetensors";

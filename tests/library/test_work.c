@@ -1,6 +1,6 @@
-/* Work on texts, counted in steps (TFM__COUNT_TEXT), not in seconds: for every tokenizer, for decoding
-   ids, and for reading vocabularies and pieces, with the worst known files and texts. Work must grow
-   in proportion to the text, at worst times the longest piece. */
+/* Work on texts, counted in steps (TFM__COUNT_TEXT), not in seconds: for every tokenizer, for
+   decoding ids, and for reading vocabularies and pieces, with the worst known files and texts. Work
+   must grow in proportion to the text, at worst times the longest piece. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -109,8 +109,8 @@ static void words(void) {
     tfm_model_free(m);
 }
 
-/* Makes a vocabulary of powers of a, each twice as long as the one before, from length first on; the
-   longest come first. */
+/* Makes a vocabulary of powers of a, each twice as long as the one before, from length first on;
+   the longest come first. */
 static void pieces(void) {
     enum { HUGE_PIECE = 200000 };
     char *many = (char *)test_memory(1 << 20);
@@ -218,7 +218,8 @@ static void sentencepiece(void) {
         fill("b"), cuts("rules that turn 32 bytes into 1023", m, 0, 60 * 32);
         tfm_model_free(m);
     }
-    /* pieces of 7999 bytes, the longest allowed: the text repeats a piece without its last letter */
+    /* pieces of 7999 bytes, the longest allowed: the text repeats a piece without its last
+       letter */
     begin_file();
     for (n = 8, k = 1000; k < 8000; k += 1000, n++) {
         memset(text, 'a', LARGE);
@@ -320,8 +321,8 @@ static void loading(void) {
     }
 }
 
-/* Makes a model of byte-level BPE from these lines and from powers of a up to 128 letters, with merges
-   of all pairs that give one. flags are those of the token <x> in line 4. */
+/* Makes a model of byte-level BPE from these lines and from powers of a up to 128 letters, with
+   merges of all pairs that give one. flags are those of the token <x> in line 4. */
 static void byte_bpe_file(st_writer *w, const char *lines, uint32_t flags) {
     static char vocabulary[16384];
     static unsigned char merges[12 * 9000], added[8] = {4};
@@ -362,7 +363,8 @@ static void byte_bpe(void) {
         must(tfm_model_load(&m, data, size, NULL, &err));
         if (!i)
             CHECK((double)test_hooks.text_steps < 40. * (double)size,
-                  "8128 merges: %.1f steps a byte of the file", (double)test_hooks.text_steps / (double)size);
+                  "8128 merges: %.1f steps a byte of the file",
+                  (double)test_hooks.text_steps / (double)size);
         fill(texts[i / 2]);
         cuts(texts[i / 2], m, 0, 100);
         (void)cut(m, 0, TFM_TEXT_FORM_TEXT, SMALL), small = written(m, n_ids, TFM_TEXT_FORM_TEXT);
@@ -404,7 +406,9 @@ static void sorting(void) {
             test_hooks.text_steps = 0;
             tfm__sort(items, n, compare_numbers);
             if (n > 40)
-                most = (double)test_hooks.text_steps / n - log2 > most ? (double)test_hooks.text_steps / n - log2 : most;
+                most = (double)test_hooks.text_steps / n - log2 > most
+                           ? (double)test_hooks.text_steps / n - log2
+                           : most;
             for (i = 0; i < n; i++)
                 same = same && *(unsigned *)items[i] == *(unsigned *)expected[i];
         }

@@ -846,10 +846,12 @@ class Endless(unittest.TestCase):
         self.fails(lambda handler: endless(handler, head + b"1\r\nx\r\n0\r\n", b"X: y\r\n", self.clock, 7), size=None)
 
     def test_a_body_that_drips(self):
-        """A byte a minute is a new byte, but fewer than ten a second are too few."""
+        """A byte a minute is a new byte, but fewer than 1,000 a second are too few, also of a file whose size nobody says."""
         head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % self.SIZE
-        self.assertIn("fewer than 10 bytes a second for 600 seconds", self.fails(lambda handler: endless(
+        self.assertIn("fewer than 1000 bytes a second for 600 seconds", self.fails(lambda handler: endless(
             handler, head, b"x", self.clock, 50), seconds=900))
+        self.assertIn("fewer than 1000 bytes a second for 600 seconds", self.fails(lambda handler: endless(
+            handler, b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 900, self.clock, 1), seconds=900, size=None))
 
     def test_bodies_without_an_end(self):
         head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -1,5 +1,5 @@
-/* Files that the tools write: a file must be whole or unchanged, whatever goes wrong. Also tests that
-   names from untrusted files are made visible. */
+/* Files that the tools write: a file must be whole or unchanged, whatever goes wrong. Also tests
+   that names from untrusted files are made visible. */
 #include "output.h"
 #include "transformer.h"
 #include <dirent.h>

@@ -1,5 +1,6 @@
-/* Tests examples/transcribe/cues.h: texts of every kind in each form of output, read again by rules that are those of
-   the readers of the form (JSON's grammar, WebVTT's standard, pysubs2's and ffmpeg's way to find times in SRT). */
+/* Tests examples/transcribe/cues.h: texts of every kind in each form of output, read again by rules
+   that are those of the readers of the form (JSON's grammar, WebVTT's standard, pysubs2's and
+   ffmpeg's way to find times in SRT). */
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
 #include <unistd.h>

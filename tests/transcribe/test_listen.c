@@ -1,8 +1,9 @@
-/* Tests examples/transcribe/listen.h with the random model of tests/data/transcribe: the memory has the same bits
-   for pieces of 1 to 16,000 samples as for the whole sound, is as long as listen_positions says, comes as soon as
-   the windows allow, and the state does not grow. Files that lack something are refused by name, and files with
-   changed bytes, also of Moonshine, give a text or a message. With live.h each utterance gets the text that it
-   has as a file of its own, after the tokens that became stable while it was spoken. */
+/* Tests examples/transcribe/listen.h with the random model of tests/data/transcribe: the memory has
+   the same bits for pieces of 1 to 16,000 samples as for the whole sound, is as long as
+   listen_positions says, comes as soon as the windows allow, and the state does not grow. Files
+   that lack something are refused by name, and files with changed bytes, also of Moonshine, give a
+   text or a message. With live.h each utterance gets the text that it has as a file of its own,
+   after the tokens that became stable while it was spoken. */
 #include "transformer.h"
 #include "test.h"
 #if defined(__GNUC__)
@@ -140,7 +141,8 @@ static void hear_changed(const char *path, int mutants) {
           refused, mutants);
 }
 
-/* Writes what an utterance of n samples has as a file of its own, behind given tokens, as live text. */
+/* Writes what an utterance of n samples has as a file of its own, behind given tokens, as live
+   text. */
 static void hear_alone(transcriber *h, float *x, int64_t n, const int32_t *given, int32_t n_given,
                        char *text) {
     int32_t prompt[WHISPER_TOKENS], ids[2 * WHISPER_TOKENS], running = 1;

@@ -1,5 +1,6 @@
-/* Tests examples/transcribe/live.h with a puppet (tests/fuzz/fuzz_whisper.h): a model that writes given tokens, whatever it
-   hears. What is stable must be these tokens, each once and in order, however the sound comes. */
+/* Tests examples/transcribe/live.h with a puppet (tests/fuzz/fuzz_whisper.h): a model that writes
+   given tokens, whatever it hears. What is stable must be these tokens, each once and in order,
+   however the sound comes. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/fuzz/fuzz_whisper.h"
 #if defined(__GNUC__)
@@ -149,8 +150,8 @@ static void test_long(void) {
     transcriber_free(&h), tfm_model_free(model);
 }
 
-/* A program that is slower than its source: sound waits, and is heard in one run. After a file, which
-   never makes a program wait, or from a slow source, every step is heard. */
+/* A program that is slower than its source: sound waits, and is heard in one run. After a file,
+   which never makes a program wait, or from a slow source, every step is heard. */
 static void test_behind(void) {
     static const uint8_t tokens[] = {9, 0, 4, 0, 2, FUZZ_TEXTS, FUZZ_TEXTS, FUZZ_TEXTS};
     static const struct {

@@ -1,5 +1,5 @@
-/* Tests examples/transcribe/own_words.h: what words of a list add to logits, beside the definition computed from
-   the list itself, and lists that are long, broken or empty. */
+/* Tests examples/transcribe/own_words.h: what words of a list add to logits, beside the definition
+   computed from the list itself, and lists that are long, broken or empty. */
 #define _POSIX_C_SOURCE 200809L
 #include "transformer.h"
 #include <stdio.h>
@@ -22,8 +22,8 @@ static int begins(int k, const int32_t *ids, int32_t n) {
     return n <= sizes[k] && memcmp(list[k], ids, (size_t)n * sizeof *ids) == 0;
 }
 
-/* The definition: a word begins behind a space anywhere (root 0), or behind a mark (root 1, words with an
-   odd number). held tokens at the end of ids belong to a word that has not ended. */
+/* The definition: a word begins behind a space anywhere (root 0), or behind a mark (root 1, words
+   with an odd number). held tokens at the end of ids belong to a word that has not ended. */
 static int held_of(const own_words *o, const int32_t *ids, int32_t n, int *root) {
     int32_t i, k, at = 0, held = 0;
     for (i = 0; i < n; i++) {

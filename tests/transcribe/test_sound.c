@@ -1,5 +1,5 @@
-/* Tests examples/transcribe/sound.h: each kind of WAV file against the samples that were written, rates
-   against the sine that they hold, and headers that lie. */
+/* Tests examples/transcribe/sound.h: each kind of WAV file against the samples that were written,
+   rates against the sine that they hold, and headers that lie. */
 #include "test.h"
 #include "../../examples/transcribe/sound.h"
 
@@ -46,7 +46,8 @@ static double wave_at(double seconds, double hertz) {
     return 0.7 * sin(2 * 3.14159265358979 * hertz * seconds);
 }
 
-/* Writes n frames of a sine; channel 1 has twice the sine and channel 2 silence, so their mean is the sine. */
+/* Writes n frames of a sine; channel 1 has twice the sine and channel 2 silence, so their mean is
+   the sine. */
 static FILE *make(int channels, int rate, int bits, int n, double hertz) {
     FILE *f = tmpfile();
     int i;
@@ -121,8 +122,8 @@ static void test_rates(void) {
     }
 }
 
-/* Rates whose ratio to 16 kHz has large numbers: the table of weights stays small, and the sound is the one that
-   the formula in sound.h gives in double, without a table. */
+/* Rates whose ratio to 16 kHz has large numbers: the table of weights stays small, and the sound is
+   the one that the formula in sound.h gives in double, without a table. */
 static void test_odd_rates(void) {
     static const int rates[] = {5512,  7999,  11127, 15999, 16001,  22051,
                                 44056, 44101, 47999, 95999, 191999, 383999};
@@ -167,8 +168,8 @@ static void test_odd_rates(void) {
     }
 }
 
-/* Returns how many samples a file has, or -1 if its header is refused, -2 if a sample is out of range,
-   -3 if its bytes give another sound from memory. */
+/* Returns how many samples a file has, or -1 if its header is refused, -2 if a sample is out of
+   range, -3 if its bytes give another sound from memory. */
 static long count(FILE *f, const char **why) {
     static float out[N], again[N];
     static unsigned char data[65536];

@@ -1,6 +1,6 @@
-/* Runs the kept inputs of tests/fuzz/whisper.c: changed Whisper files and sounds, through all of transcriber.h. Behind each
-   block of memory that the headers of transcribe allocate is a page that nobody can read, so reading past an end
-   ends the test without a sanitizer too. */
+/* Runs the kept inputs of tests/fuzz/whisper.c: changed Whisper files and sounds, through all of
+   transcriber.h. Behind each block of memory that the headers of transcribe allocate is a page that
+   nobody can read, so reading past an end ends the test without a sanitizer too. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/fuzz/fuzz_whisper.h"
 #include <dirent.h>
@@ -53,7 +53,8 @@ static size_t test_wave(uint8_t *out, size_t room) {
     return room;
 }
 
-/* A disk that fails within a sound: the descriptor becomes that of a folder, which cannot be read. */
+/* A disk that fails within a sound: the descriptor becomes that of a folder, which cannot be
+   read. */
 static void test_read_error(void) {
     static const char path[] = "build/test_transcriber.wav";
     static uint8_t wave[1 << 17];
@@ -108,8 +109,8 @@ static void test_long_text(void) {
     transcriber_free(&h), tfm_safetensors_free(file), tfm_model_free(model), free(bytes);
 }
 
-/* Hears a second of noise with a model that writes the same text for every sound. Returns the number
-   of segments, with those that were left out in *made_up. */
+/* Hears a second of noise with a model that writes the same text for every sound. Returns the
+   number of segments, with those that were left out in *made_up. */
 static int32_t hear_puppet(const transcriber_options *o, int32_t *made_up) {
     static const uint8_t input[] = {0, 0, 5, FUZZ_TEXTS + 1, 0, 4, FUZZ_TEXTS + 40, FUZZ_TEXTS, 0};
     static uint8_t wave[32044];

@@ -1,6 +1,6 @@
-/* Tests examples/transcribe/vad.h and voice.h: the network with random weights against its definition in
-   plain loops, and the parts of a sound against the rules of faster-whisper, written down again over
-   all probabilities at once. */
+/* Tests examples/transcribe/vad.h and voice.h: the network with random weights against its
+   definition in plain loops, and the parts of a sound against the rules of faster-whisper, written
+   down again over all probabilities at once. */
 #include "transformer.h"
 #include "tiny.h"
 #if defined(__GNUC__)
@@ -20,7 +20,8 @@ static unsigned seed = 7;
 
 static double uniform(void) { return tiny_random(&seed) / 8388608.0 - 1; }
 
-/* Writes a file with the tensors; without < TENSORS: not this one; short_of: this one has a row less. */
+/* Writes a file with the tensors; without < TENSORS: not this one; short_of: this one has a row
+   less. */
 static tfm_safetensors *detector(int without, int short_of, void **bytes) {
     tfm_safetensors *file = NULL;
     st_writer w;

@@ -1,5 +1,5 @@
-/* lines.h: the command-line translator inside a test: input and output are strings, and models consist
-   of hostile pieces. Include it first. */
+/* lines.h: the command-line translator inside a test: input and output are strings, and models
+   consist of hostile pieces. Include it first. */
 #ifndef LINES_H
 #define LINES_H
 
@@ -93,7 +93,8 @@ static void TEST_UNUSED lines_begin(void) {
     lines_piece("<unk>", 5, 2), lines_piece("<s>", 3, 3), lines_piece("</s>", 4, 3);
 }
 
-/* Adds a normalization rule: 'a' becomes 1,024 times 'x', the longest string that a rule may give. */
+/* Adds a normalization rule: 'a' becomes 1,024 times 'x', the longest string that a rule may
+   give. */
 static void TEST_UNUSED lines_put_rule(void) {
     static unsigned char map[4 + 1024 + 1025];
     unsigned i, k, value;
@@ -110,7 +111,8 @@ static void TEST_UNUSED lines_put_rule(void) {
 
 static int lines_width = 8; /* columns of the next model */
 
-/* Makes a model of random weights whose source and target tokens are the n pieces that were added. */
+/* Makes a model of random weights whose source and target tokens are the n pieces that were
+   added. */
 static void TEST_UNUSED lines_make(int pieces, unsigned seed, const char *config) {
     tiny t = tiny_default();
     st_writer w;
@@ -204,9 +206,9 @@ static size_t TEST_UNUSED lines_count(const char *text, size_t size) {
 
 static int lines_copies; /* the input may have control characters, and parts of it are copied */
 
-/* Returns what is wrong with the output of n lines of input, or NULL. fields: TABs that each line has;
-   more: TABs that a translation may add; numbered: lines begin with the number of their input line,
-   and several may have the same. */
+/* Returns what is wrong with the output of n lines of input, or NULL. fields: TABs that each line
+   has; more: TABs that a translation may add; numbered: lines begin with the number of their input
+   line, and several may have the same. */
 static const char TEST_UNUSED *lines_fault(size_t n, int fields, int more, int numbered) {
     const char *at = lines_output.data, *end = at + lines_output.size, *line;
     unsigned long number = 0;
@@ -238,8 +240,8 @@ static const char TEST_UNUSED *lines_fault(size_t n, int fields, int more, int n
     return lines == n ? NULL : "number of lines";
 }
 
-/* Checks that each line, read as escaped target tokens, gives as many tokens as it has words, and that
-   these tokens are written as the same line. */
+/* Checks that each line, read as escaped target tokens, gives as many tokens as it has words, and
+   that these tokens are written as the same line. */
 static const char TEST_UNUSED *lines_read_back(void) {
     tfm_model *model = NULL;
     const char *at = lines_output.data, *end = at + lines_output.size, *fault = NULL;

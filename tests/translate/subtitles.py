@@ -3,7 +3,7 @@ after (make test-markup).
 
 python tests/translate/subtitles.py [--documents 100] [--seed N]
 
-The script writes SubRip, WebVTT, MicroDVD, MPL2 and SAMI, and ffmpeg writes WebVTT and TTML from SubRip. First, build/test_markup
+The script writes SubRip, WebVTT, ASS, MicroDVD, MPL2 and SAMI, and ffmpeg writes WebVTT, ASS and TTML from SubRip. First, build/test_markup
 puts the words in capitals. ffmpeg must then read the same cues at the same times, with the same letters in capitals: so every
 sentence that a viewer sees is translated, and nothing else is. Then build/test_markup reverses words, or leaves out every second
 one. ffmpeg must read as many cues, at the same times. ffmpeg writes TTML but does not read it, so lxml reads its paragraphs."""
@@ -93,6 +93,17 @@ def sami(draw, found):
     return text + "</BODY>\n</SAMI>\n"
 
 
+def ass(draw, found):
+    fields = "Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text"
+    text = f"[Script Info]\nTitle: der Hund\n\n[V4+ Styles]\nFormat: Name, Fontname\nStyle: Default,Arial\n\n[Events]\nFormat: {fields}\n"
+    for begin, end, lines in found:
+        tag = draw.choice([("", ""), ("", ""), ("{\\i1}", "{\\i0}"), ("{\\an8}", ""), ("{\\b1\\c&H0000FF&}", "{\\r}"), ("{\\k20}", "")])
+        values = {"Layer": "0", "Start": f"{clock(begin, '.')[1:-1]}", "End": f"{clock(end, '.')[1:-1]}", "Style": "Default", "Text": tag[0] + "\\N".join(lines) + tag[1]}
+        text += draw.choice(["", "", "Comment: " + ",".join(["0"] * (fields.count(",") + 1)) + "\n"])
+        text += "Dialogue: " + ",".join(values.get(field, "0" if "Margin" in field else "") for field in fields.split(", ")) + "\n"
+    return text
+
+
 def ffmpeg(data, suffix, to):
     """Returns the subtitles in another format."""
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +157,7 @@ def main():
         found = cues(draw)
         text = srt(draw, found)
         documents = [("srt", text), ("vtt", vtt(draw, found)), ("sub", microdvd(draw, found)), ("mpl", mpl2(draw, found)), ("smi", sami(draw, found)),
-                     ("vtt", ffmpeg(text, "srt", "vtt")), ("ttml", ffmpeg(text, "srt", "ttml"))]
+                     ("ass", ass(draw, found)), ("ass", ffmpeg(text, "srt", "ass")), ("vtt", ffmpeg(text, "srt", "vtt")), ("ttml", ffmpeg(text, "srt", "ttml"))]
         for suffix, data in documents:
             count[suffix] = count.get(suffix, 0) + 1
             differs = compare(data, suffix)

@@ -2,14 +2,17 @@
    model, and must come back the same.
 
    test_echo                    the documents in this file and the repository's own
-   test_echo FOLDER or FILE ... every HTML, Markdown, subtitle and text file in them (make echo FOLDER=...);
+   test_echo FOLDER or FILE ... every HTML, Markdown, subtitle and text file in them (make echo
+   FOLDER=...);
                                 prints by format how many come back the same, and the others' names
-   test_echo --sentences N FILE a document's sentences, each in a line, for time_documents.py; N is the markup_form
+   test_echo --sentences N FILE a document's sentences, each in a line, for time_documents.py; N is
+   the markup_form
 
    Four echoes: the identity must give the bytes of the source; CAPITALS changes ASCII letters into
-   capitals and nothing else; DOUBLED has each word twice; REVERSED has the words backwards. With the
-   last two, every character must be there as often as it should be. The alignment is always right. What may differ: soft
-   hyphens and the readings of <ruby> leave, and wrapped text is wrapped again. */
+   capitals and nothing else; DOUBLED has each word twice; REVERSED has the words backwards. With
+   the last two, every character must be there as often as it should be. The alignment is always
+   right. What may differ: soft hyphens and the readings of <ruby> leave, and wrapped text is
+   wrapped again. */
 #define _POSIX_C_SOURCE 200809L /* opendir */
 #include "test.h"
 
@@ -109,7 +112,8 @@ static void echo_document(echo *e, int how, markup_form form, const char *text, 
     markup_document m;
     size_t i;
     memset(&m, 0, sizeof m), memset(e->seen, 0, sizeof e->seen);
-    m.rewrites = 1; /* also sentences that did not change */
+    m.rewrites = 1;                      /* also sentences that did not change */
+    m.cue_width = m.cue_lines = 1 << 20; /* the lines of cues stay */
     e->how = how, out->size = 0;
     text_buffer_append(out, "", 0);
     if (!markup_read(&m, form, text, size)) abort();
@@ -162,8 +166,9 @@ static void long_sentences(void) {
     text_buffer_free(&doc), text_buffer_free(&out);
 }
 
-/* Reads and writes documents that consist of one piece, again and again, and checks that the memory for them is at
-   most so many times their size. A piece that has a sentence or an item for each three bytes may need more than 20. */
+/* Reads and writes documents that consist of one piece, again and again, and checks that the memory
+   for them is at most so many times their size. A piece that has a sentence or an item for each
+   three bytes may need more than 20. */
 static void memory(void) {
     static const struct {
         markup_form form;
@@ -267,7 +272,8 @@ static void between(void) {
     text_buffer_free(&e.text), text_buffer_free(&e.tokens), text_buffer_free(&out);
 }
 
-/* Appends a document without what may differ: soft hyphens, and <rt> and <rp> with their content. */
+/* Appends a document without what may differ: soft hyphens, and <rt> and <rp> with their
+   content. */
 static void normalize(markup_form form, const char *text, size_t size, text_buffer *out) {
     size_t i, from = 0;
     out->size = 0;

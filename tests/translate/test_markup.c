@@ -6,9 +6,9 @@
 
 /* ---- cases ---- */
 
-/* A case: a document, its expected output when each word is translated to itself (NULL: the document
-   itself), the expected output when the words are reversed, and the sentences that are translated.
-   NULL: not compared. */
+/* A case: a document, its expected output when each word is translated to itself (NULL: the
+   document itself), the expected output when the words are reversed, and the sentences that are
+   translated. NULL: not compared. */
 static void check_case(fake *f, text_buffer *out, markup_form form, const char *in,
                        const char *sentences, const char *same, const char *backwards) {
     const char *expected = same ? same : in;
@@ -49,6 +49,15 @@ static void html(void) {
         {"<tt xmlns=\"x\"><p>one two<br/>three four</p></tt>", NULL, NULL,
          "<tt xmlns=\"x\"><p>four three<br/>two one</p></tt>"},
         {"<x><y>one<br/>two</y></x>", "one|two|", NULL, NULL},
+        {"<SAMI><BODY><SYNC Start=1><P>one two<br>three four<br>- five<br>six",
+         "one two three four|- five six|", NULL,
+         "<SAMI><BODY><SYNC Start=1><P>four three<br>two one<br>six five<br>-"},
+        /* feeds have HTML with escaped tags */
+        {"<d> &lt;p&gt;one &lt;b&gt;two three&lt;/b&gt;.&lt;/p&gt;\n&lt;p&gt;four&lt;/p&gt;</d>",
+         "one two three.|four|", NULL,
+         "<d> &lt;p&gt;&lt;b&gt;three. two&lt;/b&gt; one&lt;/p&gt;\n&lt;p&gt;four&lt;/p&gt;</d>"},
+        {"<p>Use &lt;b&gt; and not &lt;i&gt; here", "Use <b> and not <i> here|", NULL, NULL},
+        {"<th abbr='one two'>three", "one two|three|", NULL, "<th abbr='two one'>three"},
         {"hello <br>", "hello|", NULL, "hello <br>"},
         {"hello <u></u>", "hello|", NULL, "hello <u></u>"},
         {"<p id=\"1\">hello <img id=\"1.1\"><span id=\"1.2\"><u id=\"1.2.1\"></u><b "
@@ -179,10 +188,10 @@ static int is_begin(const char *text, size_t k) {
            (!k || strchr(" (\"", text[k - 1]) || strchr(",.:;!?)\"", text[k]) != NULL);
 }
 
-/* Translations with other words than the source. words is a translation whose tokens have a space between them;
-   a token that begins with "_" has no space before it in the text. sources has a letter for each token: a for the
-   first word or sign of the source, b for the second, and so on, or "-" if the token has no source. A capital letter
-   is its word and the one behind it. */
+/* Translations with other words than the source. words is a translation whose tokens have a space
+   between them; a token that begins with "_" has no space before it in the text. sources has a
+   letter for each token: a for the first word or sign of the source, b for the second, and so on,
+   or "-" if the token has no source. A capital letter is its word and the one behind it. */
 static void free_words(void) {
     static const struct {
         const char *in, *words, *sources, *expected;
@@ -288,7 +297,16 @@ static void languages(void) {
         {"<html lang=''", "<html lang=''"},
         {"<p title=b lang=de><html lang=de>", "<p title=b lang=de><html lang=xx-y>"},
         {"<html translate=no lang=de>b a</html>", "<html translate=no lang=de>b a</html>"},
-        {"<html><body lang=de>b a", "<html><body lang=de>a b"}};
+        {"<html><body lang=de>b a", "<html><body lang=de>a b"},
+        {"<html lang=de><meta name=description content='b a'><meta property=og:locale "
+         "content=de_DE>"
+         "<meta content='de' http-equiv=Content-Language><meta property=og:locale:alternate "
+         "content=fr_FR><p>d c",
+         "<html lang=xx-y><meta name=description content='a b'><meta property=og:locale "
+         "content=xx_y><meta content='xx-y' http-equiv=Content-Language><meta "
+         "property=og:locale:alternate content=fr_FR><p>c d"},
+        {"WEBVTT\nKind: captions\nLanguage: de-DE\n\n00:01.000 --> 00:02.000\nb a\n",
+         "WEBVTT\nKind: captions\nLanguage: xx-y\n\n00:01.000 --> 00:02.000\na b\n"}};
     size_t i, k, n;
     fake f;
     text_buffer out;
@@ -298,7 +316,9 @@ static void languages(void) {
     SECTION("the html element's lang");
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         fake_free(&f), f.how = BACKWARDS, out.size = 0, m.lang = "xx-y";
-        if (!markup_read(&m, MARKUP_HTML, cases[i][0], strlen(cases[i][0]))) abort();
+        if (!markup_read(&m, *cases[i][0] == 'W' ? MARKUP_SRT : MARKUP_HTML, cases[i][0],
+                         strlen(cases[i][0])))
+            abort();
         made = (markup_translation *)calloc(m.n_sentences + 1, sizeof *made);
         n = m.n_sentences;
         translate(&f, m.sentences, n, made);
@@ -332,7 +352,7 @@ static void markdown_cases(void) {
          "See our dog at home.|one two|", NULL,
          "home. *at\n{name} dog\nour* See\n\n{% if x %}\ntwo one\n{% endif %}\n"},
         {"*** *** aaaa bbbb\ncc\n", "*** *** aaaa bbbb cc|", NULL, "cc bbbb aaaa *** ***\n"},
-        {"See [the docs](http://a.b/_c_ \"t\") of `f(x)` now.", "See the docs of now.|", NULL,
+        {"See [the docs](http://a.b/_c_ \"t\") of `f(x)` now.", "t|See the docs of now.|", NULL,
          "now. `f(x)` of [docs the](http://a.b/_c_ \"t\") See"},
         {"> a **b c** and\n> more of it here\n", "a b c and more of it here|", NULL,
          "> here it of more\n> and **c b** a\n"},
@@ -387,7 +407,14 @@ static void markdown_cases(void) {
         {"***a** b*", "a b|", NULL, "*b **a***"},
         {"***a* b** c", "a b c|", NULL, "c **b *a***"},
         {"**a**, *b*", "a, b|", NULL, "*b* **a**,"},
-        {"![alt text](i.png) and b <img src=x>", "and b|", NULL, NULL},
+        {"![alt text](i.png) and b <img src=x>", "alt text|and b|", NULL,
+         "![text alt](i.png) b and <img src=x>"},
+        {"a ![b c](x \"d e\") [f g](y 'h i') <img alt=\"j k\"> z", "b c|d e|h i|j k|a f g z|", NULL,
+         "z <img alt=\"k j\"> [g f](y 'i h') ![c b](x \"e d\") a"},
+        {"![one two][y]\n\n![y] and ![y][] or ![*b* c](x)\n\n[y]: z 'a b'\n", "one two|and or|",
+         NULL, "![two one][y]\n\n![y] or ![y][] and ![*b* c](x)\n\n[y]: z 'a b'\n"},
+        {"<p><img alt='a b'></p>\n\n> c <img alt=\"d\n> e\">\n", "a b|c|", NULL,
+         "<p><img alt='b a'></p>\n\n> c <img alt=\"d\n> e\">\n"},
         {"text <!-- c --> more<br>last", "text|more|last|", NULL, NULL},
         {"<div>\nSome *<b>text* in</b>\nit\n</div>\n\n*on*", "Some *text* in it|on|", NULL, NULL},
         {"a <b>b *c</b> d* e", "a|b c|d e|", NULL, NULL},
@@ -490,10 +517,10 @@ static void subtitles(void) {
     static const struct {
         const char *in, *sentences, *same, *backwards;
     } cases[] = {
-        {"1\n00:00:01,000 --> 00:00:02,000\nWe went\nto the <i>old</i>\n\n2\n00:00:03,000 --> "
+        {"1\n00:00:01,000 --> 00:00:02,000\nWe went\nto the <i>old</i>\n\n2\n00:00:02,100 --> "
          "00:00:04,000\nhouse & slept.\n\n3\n00:00:05,000 --> 00:00:06,000\n- Who?\n- Me.\n",
          "We went to the old house & slept.|Who?|Me.|", NULL,
-         "1\n00:00:01,000 --> 00:00:02,000\nslept. &\nhouse <i>old</i>\n\n2\n00:00:03,000 --> "
+         "1\n00:00:01,000 --> 00:00:02,000\nslept. &\nhouse <i>old</i>\n\n2\n00:00:02,100 --> "
          "00:00:04,000\nthe to went We\n\n3\n00:00:05,000 --> 00:00:06,000\n- Who?\n- Me.\n"},
         {"{1}{1}23.976\n{120}{180}{y:i}We went|to the garden.\r\n{200}{}- Who?|- Me.\n",
          "We went to the garden.|Who?|Me.|", NULL,
@@ -513,7 +540,7 @@ static void subtitles(void) {
          "1\n00:01,000 --> 00:02,000\n[slams door a]\n\n2\n00:02,000 --> 00:03,000\n<i>(laughs. "
          "he)</i>\n\n3\n00:03,000 --> 00:04,000\n(three) two (one)\n"},
         {"WEBVTT\r\n\r\n00:01.000 --> 00:02.000\r\n{\\an8}<i>all of\r\nit</i> was\r\n\r\n"
-         "00:03.000 --> 00:04.000\r\nhere",
+         "00:02.900 --> 00:04.000\r\nhere",
          "all of it was here|", NULL, NULL},
         {"1\n00:01,000 --> 00:02,000\nOne.\n2\n00:02,000 --> 00:03,000\nTwo "
          "is\n42\n\nso.\n\n3\n00:03,000 "
@@ -603,6 +630,254 @@ static void subtitles(void) {
     }
     CHECK(!lost, "2,000 at random: times stay in their order, and all tags, in %d not", lost);
     fake_free(&f), text_buffer_free(&out), text_buffer_free(&doc);
+}
+
+/* Text that is copied because it needs a reader of its own is counted. */
+static void inner_texts(void) {
+    static const char page[] =
+        "<p>a b\n<iframe srcdoc='<p>c d'></iframe>\n<p><svg><text>e f</text></svg>"
+        "<svg><path d=M></svg><iframe srcdoc=''></iframe>";
+    static const char line[] =
+        "2 documents in attributes and drawings with text stay as they are, the first in line 2\n";
+    markup_document m;
+    text_buffer left;
+    memset(&m, 0, sizeof m), memset(&left, 0, sizeof left);
+    if (!markup_read(&m, MARKUP_HTML, page, sizeof page - 1)) abort();
+    markup_left(&m, &left);
+    CHECK(left.size == sizeof line - 1 && memcmp(left.data, line, left.size) == 0, "%.*s",
+          (int)left.size, left.data);
+    CHECK(m.n_sentences == 1, "  and not translated");
+    markup_free(&m), text_buffer_free(&left);
+}
+
+/* Appends cues of SubRip to a document: each begins with the tenths of a second between it and the
+   one before. */
+static void add_cues(text_buffer *doc, const char *cues) {
+    long at = 0;
+    int n = 0;
+    doc->size = 0;
+    for (; *cues; cues += strcspn(cues, "/"), cues += *cues == '/') {
+        char *text;
+        const long begin = at + 100 * strtol(cues, &text, 10);
+        at = begin + 2000;
+        text_buffer_format(doc, "%d\n00:%02ld:%02ld,%03ld --> 00:%02ld:%02ld,%03ld\n", ++n,
+                           begin / 60000, begin / 1000 % 60, begin % 1000, at / 60000,
+                           at / 1000 % 60, at % 1000);
+        text_buffer_append(doc, text + 1, strcspn(text + 1, "/"));
+        text_buffer_append(doc, "\n\n", 2);
+        cues = text;
+    }
+}
+
+/* Cues are joined where something says that the sentence goes on, and only there. */
+static void joined_cues(void) {
+    static const char *const cases[][2] = {
+        {"10 The old man/9 was here./10 Who is it", "The old man was here.|Who is it|"},
+        {"10 The old man/10 was here.", "The old man|was here.|"},
+        {"10 Good morning/5 My cat sleeps/5 Where is my book/5 I go home",
+         "Good morning|My cat sleeps|Where is my book|I go home|"},
+        {"10 The old man,/5 Tom, was here", "The old man, Tom, was here|"},
+        {"10 We saw Ann and/5 Tom", "We saw Ann and Tom|"},
+        {"10 Er kam mit einer/5 Frau", "Er kam mit einer Frau|"},
+        {"10 We saw (so they say/5 Ann) Tom", "We saw (so they say Ann) Tom|"},
+        {"10 We saw (so they say/12 Ann) Tom", "We saw (so they say|Ann) Tom|"},
+        {"10 He said:/5 Come here", "He said:|Come here|"},
+        {"10 We saw Prof./5 Smith here", "We saw Prof. Smith here|"},
+        {"10 We saw him./5 Smith slept.", "We saw him.|Smith slept.|"},
+        /* a capital goes on at once, where sentences have stops */
+        {"10 Er kauft/1 Brot im Laden./10 So ist es.", "Er kauft Brot im Laden.|So ist es.|"},
+        {"10 Er kauft/5 Brot im Laden./10 So ist es.", "Er kauft|Brot im Laden.|So ist es.|"},
+        {"10 Er kauft/1 Brot im Laden/1 So ist es", "Er kauft|Brot im Laden|So ist es|"},
+        /* dots on both sides are no words; those of one side stay where they are */
+        {"10 I do not know.../5 ...what we do.", "I do not know what we do.|"},
+        {"10 I do not know\xE2\x80\xA6/5 \xE2\x80\xA6what we do.", "I do not know what we do.|"},
+        {"10 I do not know.../5 what we do.", "I do not know what we do.|"},
+        {"10 I do not know.../5 What is it?", "I do not know...|What is it?|"},
+        {"10 I do not know.../20 ...what we do.", "I do not know...|what we do.|"},
+        {"10 .../5 ...what we do.", "what we do.|"},
+        /* scripts without capitals: only a comma or a bracket */
+        {"10 \xE6\x88\x91\xE4\xBB\xAC\xEF\xBC\x8C/5 \xE4\xBB\x96\xE3\x80\x82",
+         "\xE6\x88\x91\xE4\xBB\xAC\xEF\xBC\x8C\xE4\xBB\x96\xE3\x80\x82|"},
+        {"10 \xE6\x88\x91\xE4\xBB\xAC/1 \xE4\xBB\x96\xE3\x80\x82",
+         "\xE6\x88\x91\xE4\xBB\xAC|\xE4\xBB\x96\xE3\x80\x82|"},
+        {"10 \xE6\x88\x91\xE3\x80\x8C\xE4\xBB\xAC/1 \xE4\xBB\x96\xE3\x80\x8D\xE3\x80\x82",
+         "\xE6\x88\x91\xE3\x80\x8C\xE4\xBB\xAC\xE4\xBB\x96\xE3\x80\x8D\xE3\x80\x82|"}};
+    fake f;
+    text_buffer doc, out;
+    size_t i;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out), memset(&doc, 0, sizeof doc);
+    SECTION("cues that are joined");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        add_cues(&doc, cases[i][0]);
+        CHECK(strcmp(run(&f, SAME, MARKUP_SRT, doc.data, doc.size, &out), doc.data) == 0, "%s",
+              cases[i][0]);
+        CHECK(strcmp(f.seen.data, cases[i][1]) == 0, "  is %s", f.seen.data);
+    }
+    add_cues(&doc, "10 I do not.../5 ...know it.");
+    (void)run(&f, BACKWARDS, MARKUP_SRT, doc.data, doc.size, &out);
+    CHECK(strstr(out.data, "it. know...\n\n2\n") && strstr(out.data, "\n...not do I\n"),
+          "dots stay at the ends of cues: %s", out.data);
+    fake_free(&f), text_buffer_free(&out), text_buffer_free(&doc);
+}
+
+/* ASS: only the text of events is translated, and tags stay with their words. */
+static void ass(void) {
+    static const char head[] = "[Script Info]\nTitle: one two\n\n[V4+ Styles]\nFormat: Name, Text\n"
+                               "Style: a,b c\n\n[Events]\n";
+    static const struct {
+        const char *in, *sentences, *backwards;
+    } cases[] = {
+        {"Dialogue: 0,0:00:01.00,0:00:02.00,A,,0,0,0,,one, two\\Nthree four\nComment: "
+         "0,0:00:02.00,0:00:03.00,A,,0,0,0,,no no\n",
+         "one, two three four|",
+         "Dialogue: 0,0:00:01.00,0:00:02.00,A,,0,0,0,,four three\\Ntwo one,\nComment: "
+         "0,0:00:02.00,0:00:03.00,A,,0,0,0,,no no\n"},
+        {"Format: Start, Style, Text, End\nDialogue: 0:00:01.00,A,one two,0:00:02.00\n", "one two|",
+         "Format: Start, Style, Text, End\nDialogue: 0:00:01.00,A,two one,0:00:02.00\n"},
+        {"Dialogue: 0,0:00:01.00,0:00:02.00,A,,0,0,0,,{\\an8\\pos(1,2)}one {\\i1\\b1}two "
+         "three{\\i0\\b0} {\\c&H1&}four{\\r} five\n",
+         "one two three four five|",
+         "Dialogue: 0,0:00:01.00,0:00:02.00,A,,0,0,0,,{\\an8\\pos(1,2)}five {\\c&H1&}four{\\r} "
+         "{\\i1\\b1}three two{\\i0\\b0} one\n"},
+        {"Dialogue: 0,0:00:01.00,0:00:02.00,A,,0,0,0,,{\\k20}One t{\\k9}wo {\\kf30\\i1}three\n",
+         "One two three|", "Dialogue: 0,0:00:01.00,0:00:02.00,A,,0,0,0,,three two One {\\i1}\n"},
+        {"Dialogue: 0,0:00:01.00,0:00:02.00,A,,0,0,0,,{\\p1}m 0 0 l 9 9 {a\\p0}one {two} three\n",
+         "one three|",
+         "Dialogue: 0,0:00:01.00,0:00:02.00,A,,0,0,0,,{\\p1}m 0 0 l 9 9 {a\\p0}three {two} one\n"},
+        {"Dialogue: 0,0:00:01.00,0:00:02.00,A,Ann,0,0,0,,One two\nDialogue: "
+         "0,0:00:02.10,0:00:03.00,A,Ann,0,0,0,,three\nDialogue: "
+         "0,0:00:03.10,0:00:04.00,A,Ben,0,0,0,,four\nDialogue: "
+         "0,0:00:04.10,0:00:05.00,B,Ben,0,0,0,,five\n",
+         "One two three|four|five|",
+         "Dialogue: 0,0:00:01.00,0:00:02.00,A,Ann,0,0,0,,three two\nDialogue: "
+         "0,0:00:02.10,0:00:03.00,A,Ann,0,0,0,,One\nDialogue: "
+         "0,0:00:03.10,0:00:04.00,A,Ben,0,0,0,,four\nDialogue: "
+         "0,0:00:04.10,0:00:05.00,B,Ben,0,0,0,,five\n"},
+        {"[Fonts]\nDialogue: 0,0:00:01.00,0:00:02.00,A,,0,0,0,,no no\n", "", NULL}};
+    fake f;
+    text_buffer doc, out;
+    size_t i;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out), memset(&doc, 0, sizeof doc);
+    SECTION("ASS");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        doc.size = 0;
+        text_buffer_format(&doc, "%s%s", head, cases[i].in);
+        CHECK(strcmp(run(&f, SAME, MARKUP_SRT, doc.data, doc.size, &out), doc.data) == 0, "%s",
+              cases[i].in);
+        CHECK(strcmp(f.seen.data, cases[i].sentences) == 0, "  is %s", f.seen.data);
+        (void)run(&f, BACKWARDS, MARKUP_SRT, doc.data, doc.size, &out);
+        if (cases[i].backwards)
+            CHECK(strcmp(out.data + sizeof head - 1, cases[i].backwards) == 0, "  backwards %s",
+                  out.data + sizeof head - 1);
+    }
+    fake_free(&f), text_buffer_free(&out), text_buffer_free(&doc);
+}
+
+/* Reads a document, writes it with translations in which each letter "e" is there three times, and
+   appends markup_left to `left`. */
+static void widen(markup_document *m, const char *in, text_buffer *out, text_buffer *left) {
+    markup_translation t;
+    markup_token token;
+    text_buffer text, tokens;
+    size_t k, n, from;
+    memset(&text, 0, sizeof text), memset(&t, 0, sizeof t), memset(&tokens, 0, sizeof tokens);
+    if (!markup_read(m, MARKUP_SRT, in, strlen(in))) abort();
+    markup_begin(m);
+    out->size = left->size = 0;
+    text_buffer_append(left, "", 0);
+    for (n = 0; n < m->n_sentences; n++) {
+        text.size = 0;
+        for (tokens.size = k = from = 0; k < m->sentences[n].size; k++) {
+            const char c = m->sentences[n].text[k];
+            text_buffer_append(&text, c == 'e' ? "eee" : &c, c == 'e' ? 3 : 1);
+            if (k + 1 < m->sentences[n].size && c != ' ') continue;
+            token.end = text.size - (c == ' '), token.source_begin = from, token.source_end = k + 1;
+            text_buffer_append(&tokens, (const char *)&token, sizeof token), from = k + 1;
+        }
+        t.text = text.data, t.size = text.size, t.n = tokens.size / sizeof token;
+        t.tokens = (const markup_token *)(const void *)tokens.data;
+        if (!markup_put(m, &t, out)) abort();
+    }
+    if (!markup_end(m, out)) abort();
+    markup_left(m, left);
+    text_buffer_free(&text), text_buffer_free(&tokens);
+}
+
+/* Cues whose text became longer get lines that a viewer can read. */
+static void wide_cues(void) {
+    static const struct {
+        const char *in, *out, *left;
+        int width, lines;
+    } cases[] = {
+        {"One letter here", "Oneee leeetteeer heeereee", "", 0, 0},
+        {"We went there, and a man was there who said so",
+         "Weee weeent theeereee,\nand a man was theeereee who said so", "", 0, 0},
+        {"We were there, then a man was hit who said it",
+         "Weee weeereee theeereee,\ntheeen a man was hit who said it", "", 0, 0},
+        {"no letter of it is changed in this long line of words here",
+         "no leeetteeer of it is changeeed in\nthis long lineee of words heeereee", "", 0, 0},
+        {"this is a long loud cry in a big hall of gray marbl\nso it is", NULL, "", 0, 0},
+        {"seven eleven twelve sixteen seventeen nineteen eleven seven eight",
+         "seeeveeen eeeleeeveeen tweeelveee sixteeeeeen\nseeeveeenteeeeeen nineeeteeeeeen "
+         "eeeleeeveeen seeeveeen eeeight",
+         "1 cues have more text than their lines should have, the first in line 3\n", 0, 0},
+        {"- seven eleven twelve sixteen\n- seventeen",
+         "- seeeveeen eeeleeeveeen tweeelveee sixteeeeeen\n- seeeveeenteeeeeen",
+         "1 cues have more text than their lines should have, the first in line 3\n", 0, 0},
+        {"one two three four", "oneee two\nthreeeeee four", "", 14, 0},
+        {"one two three four", "oneee two\nthreeeeee\nfour", "", 11, 4},
+        {"one two three\nfour five six\nseven", "oneee two threeeeee four\nfiveee six seeeveeen",
+         "", 0, 0}};
+    text_buffer doc, out, left, expected;
+    size_t i;
+    memset(&out, 0, sizeof out), memset(&doc, 0, sizeof doc), memset(&left, 0, sizeof left);
+    memset(&expected, 0, sizeof expected);
+    SECTION("cues that became longer");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char head[] = "1\n00:00:01,000 --> 00:00:02,000\n";
+        static const char tail[] = "\n\n2\n00:00:05,000 --> 00:00:06,000\nthe end\n";
+        static const char tail_wide[] = "\n\n2\n00:00:05,000 --> 00:00:06,000\ntheee eeend\n";
+        markup_document m;
+        memset(&m, 0, sizeof m);
+        m.cue_width = cases[i].width, m.cue_lines = cases[i].lines;
+        doc.size = expected.size = 0;
+        text_buffer_format(&doc, "%s%s%s", head, cases[i].in, tail);
+        text_buffer_format(&expected, "%s%s%s", head, cases[i].out ? cases[i].out : cases[i].in,
+                           tail_wide);
+        widen(&m, doc.data, &out, &left);
+        CHECK(strcmp(out.data, expected.data) == 0, "%s", out.data);
+        CHECK(strcmp(left.data, cases[i].left) == 0, "  %s", left.data);
+        markup_free(&m);
+    }
+    {
+        markup_document m;
+        const char *wide =
+            "1\n00:01,000 --> 00:02,000\n\xE6\x88\x91\xE4\xBB\xAC"
+            "e\xE6\x88\x91\xE4\xBB\xAC\xEF\xBC\x8C\xE6\x88\x91\xE4\xBB\xAC\xE6\x88\x91"
+            "\xE4\xBB\xAC\xE6\x88\x91\xE4\xBB\xAC\xE6\x88\x91\xE4\xBB\xAC\xE6\x88\x91\n";
+        memset(&m, 0, sizeof m);
+        widen(&m, wide, &out, &left);
+        CHECK(strstr(out.data, "\xEF\xBC\x8C\n\xE6\x88\x91") != NULL, "16 characters: %s",
+              out.data);
+        widen(&m, "{1}{99}one two three four five six seven eight nine ten eleven\n", &out, &left);
+        CHECK(strstr(out.data, "fiveee six|seeeveeen ") != NULL, "MicroDVD: %s", out.data);
+        widen(&m, "{123456789012345678901}{99}one two\n{1}{9}three\n", &out, &left);
+        CHECK(strcmp(out.data, "{123456789012345678901}{99}one two\n{1}{9}threeeeee\n") == 0,
+              "a frame of 21 digits is skipped: %s", out.data);
+        CHECK(strncmp(left.data, "1 lines stay as they are, the first in line 1", 45) == 0,
+              "  and counted: %s", left.data);
+        widen(
+            &m,
+            "[Script Info]\n[Events]\nDialogue: 0,0:00:01.00,0:00:02.00,A,,0,0,0,,{\\k9}s{\\k9}e\n",
+            &out, &left);
+        CHECK(strstr(out.data, ",,seee\n") != NULL, "times of syllables are dropped: %s", out.data);
+        CHECK(strncmp(left.data, "2 times of sung syllables are dropped, the first in line 3",
+                      58) == 0,
+              "  and counted: %s", left.data);
+        markup_free(&m);
+    }
+    text_buffer_free(&out), text_buffer_free(&doc), text_buffer_free(&left);
+    text_buffer_free(&expected);
 }
 
 /* Returns whether the tags of strip(tags) nest: each closes the one that was opened last. */
@@ -798,6 +1073,10 @@ int main(int argc, char **argv) {
     wrapped_cases();
     columns();
     subtitles();
+    joined_cues();
+    ass();
+    wide_cues();
+    inner_texts();
     any_document();
     deep();
     (void)protect_put, (void)protect_take, (void)text_buffer_flatten;

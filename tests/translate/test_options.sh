@@ -8,7 +8,7 @@ mkdir -p $dir
 printf '我是学生\n我喜欢学习\n\n我是男生 5 kg\n我Q\n' > $dir/lines
 printf '我 是 学 生\n我 喜 欢 学 习\n\n我 是 男 生\n我 Q\n' > $dir/tokens
 printf '我是学生\t我\n我喜欢学习\t我是男生\n\n5 kg\t5\n我Q\t我\n' > $dir/table
-printf '1\n00:00:01,000 --> 00:00:02,000\n我是学生\n\n2\n00:00:09,000 --> 00:00:12,000\n- 5 kg\n\n3\n00:00:13,000 --> 00:00:14,000\n- 我Q\n' > $dir/srt
+printf '1\n00:00:01,000 --> 00:00:02,000\n我是\n学生\n\n2\n00:00:09,000 --> 00:00:12,000\n- 5 kg\n\n3\n00:00:13,000 --> 00:00:14,000\n- 我Q\n' > $dir/srt
 printf '<html lang="zh"><p>我是学生</p><p>5 kg</p><p>我喜欢学习</p><p>我Q</p></html>' > $dir/html
 printf '我是学生\n\n5 kg\n\n我喜欢学习\n\n我Q\n' > $dir/text
 printf '我是学生我是学生\n我喜欢学习\n\n5 kg\n\n我Q\n' > $dir/folded
@@ -40,6 +40,8 @@ cat > $dir/options << END
 --wrapped
 --width 20
 --srt
+--cue-width 4
+--cue-lines 1
 --tokens
 --protect
 --terms $dir/terms

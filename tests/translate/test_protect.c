@@ -220,8 +220,8 @@ static void places(void) {
     put("aaa bb 😀 cc dd", "我看书。", lost, 1, "我看书。😀");
 }
 
-/* Tests random bytes. Spans must be in the text and in order, and the output must hold every span that
-   was put back, between all words of the translation. */
+/* Tests random bytes. Spans must be in the text and in order, and the output must hold every span
+   that was put back, between all words of the translation. */
 static void anything(void) {
     static const char *const bits[] = {"a",
                                        "B",

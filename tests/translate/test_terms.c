@@ -1,5 +1,5 @@
-/* Tests the lists of --terms: which lines are refused, which words of a sentence are found, and where
-   their targets stand in a translation; with cases and with random bytes. */
+/* Tests the lists of --terms: which lines are refused, which words of a sentence are found, and
+   where their targets stand in a translation; with cases and with random bytes. */
 #include "examples/translate/text/terms.h"
 #include "test.h"
 
@@ -184,8 +184,8 @@ static void places(void) {
     put("a\t?", "a c a", "x ? y", lost, "x ? y ?");
 }
 
-/* Tests random sentences: the translation keeps all its bytes outside the replaced words, each target
-   is there, and the tokens' ends stay in the text. */
+/* Tests random sentences: the translation keeps all its bytes outside the replaced words, each
+   target is there, and the tokens' ends stay in the text. */
 static void anything(void) {
     static const char *const bits[] = {"aa", "AA", "b",    "bb c",     "aa b", " ",    "  ",
                                        "-",  ".",  "!",    ",",        "我",   "火车", "ß",

@@ -52,7 +52,7 @@ printf '我是学生\n我是男生\n' > $dir/utf8
 for one in "UTF-16 UTF-16" "UTF-16LE UTF-16LE" "UTF-16BE UTF-16BE" "UTF-32 UTF-32LE"; do
     { echo 'I am'; cat $dir/utf8; } | iconv -f UTF-8 -t "${one% *}" > $dir/wide
     check "${one% *}: the command that converts it" "2 translate: $dir/wide is probably ${one#* } text, not UTF-8; convert it first: iconv -f ${one#* } -t UTF-8 $dir/wide > $dir/wide.utf8" \
-        "$(run $toy $dir/wide) $(cat $dir/err)"
+        "$(run $toy $dir/wide --format lines) $(cat $dir/err)"
     check "  as --html too, and nothing is translated" "2 0" "$(run $toy $dir/wide --html) $(wc -c < $dir/out | tr -d ' ')"
 done
 check "  from standard input" "2 translate: the input is probably UTF-32LE text, not UTF-8; convert it first: iconv -f UTF-32LE -t UTF-8 FILE > FILE.utf8" "$(run $toy < $dir/wide) $(cat $dir/err)"
@@ -242,9 +242,9 @@ check "part of a name" "2 translate: unknown option '--bat=3', did you mean --ba
 printf '我是学生' > $dir/-last
 check "files, one after the other, options between" "0 I am a boy||I like learning|I am a student|I am a student|" \
     "$(run $toy $dir/in --batch 2 $dir/-last - < $dir/-last) $(tr '\n' '|' < $dir/out)"
-check "after -- there are no options" "I am a student 0" "$(cd $dir && ../../$translate ../../$toy -- -last 2>&1 | tr '\n' ' '; echo $?)"
+check "after -- there are no options" "I am a student 0" "$(cd $dir && ../../$translate ../../$toy --format lines -- -last 2>&1 | tr '\n' ' '; echo $?)"
 check "a file that is not there: what came before, and why" "2 I am a student|translate: nowhere: No such file or directory" \
-    "$(run $toy $dir/-last nowhere $dir/in < /dev/null) $(tr '\n' '|' < $dir/out)$(cat $dir/err)"
+    "$(run $toy $dir/-last nowhere $dir/in --format lines < /dev/null) $(tr '\n' '|' < $dir/out)$(cat $dir/err)"
 check "a second model: what is wrong with it" "2 translate: nowhere.safetensors: cannot be opened: No such file or directory" "$(run $toy nowhere.safetensors < $dir/in) $(cat $dir/err)"
 check "  whose words are others: the line, and the model" "1 translate: line 1: $toy: \"I\" at byte 0 is not in src_vocabulary. Change the text, or set src_unk in the model's config: the id of unknown tokens" "$(run $toy $toy < $dir/in) $(head -n 1 $dir/err)"
 check "  behind a file" "2 translate: $toy: the second model must come right after the first" "$(run $toy $dir/in $toy) $(cat $dir/err)"
@@ -270,9 +270,9 @@ printf '我是男生\n\n我喜欢学习\n' > $dir/in
 check "a directory" "2 translate: tests: Is a directory" "$(run $toy tests < /dev/null) $(cat $dir/err)"
 check "--output" "0 0 I am a boy||I like learning|" "$(run $toy --output $dir/o $dir/in) $(wc -c < $dir/out | tr -d ' ') $(tr '\n' '|' < $dir/o)"
 check "  without standard output" "0" "$("$translate" $toy --output=$dir/o $dir/in >&-; echo $?)"
-check "  that cannot be: why" "2 translate: $dir/no/o: No such file or directory" "$(run $toy --output $dir/no/o $dir/in) $(cat $dir/err)"
+check "  that cannot be: why" "2 translate: $dir/no/o: No such file or directory" "$(run $toy --output $dir/no/o $dir/in --format lines) $(cat $dir/err)"
 check "  that is the input: refused, and the input stays" "2 translate: $dir/in is input and --output 3" "$(run $toy --output $dir/in $dir/in) $(cat $dir/err) $(wc -l < $dir/in | tr -d ' ')"
-[ -e /dev/full ] && check "  on a full disk" "2 translate: writing: No space left on device" "$(run $toy --output /dev/full $dir/in) $(cat $dir/err)"
+[ -e /dev/full ] && check "  on a full disk" "2 translate: writing: No space left on device" "$(run $toy --output /dev/full $dir/in --format lines) $(cat $dir/err)"
 printf '我是学生\n\377\n我是男生\n我X\n' > $dir/bad
 check "--keep-going: status 0, empty lines, and their number" "0 I am a student||I am a boy||2 lines could not be translated" \
     "$(run $toy --keep-going < $dir/bad) $(tr '\n' '|' < $dir/out)$(tail -n 1 $dir/err | sed 's/translate: //')"
@@ -410,7 +410,7 @@ if [ -f $de ]; then
     check "  --lang" '0 <html lang="zh-Hans"><img alt="He'\''s old.">' "$(run $de --html --lang zh-Hans < $dir/page) $(cat $dir/out)"
     check "  --lang that is no code" "2 translate: --lang z: no code, such as en or zh-Hans" "$(run $de --html --lang z < $dir/page) $(cat $dir/err)"
     check "  --lang alone" "2 translate: --lang needs --html" "$(run $de --lang en < $dir/page) $(cat $dir/err)"
-    awk '{ n = split($0, w, " "); printf "%d\n00:%02d:00,000 --> 00:%02d:30,000\n", NR, NR, NR; for (i = 1; i <= n; i++) printf "%s%s", w[i], (i == 4 && n > 5 ? "\n\n" NR "b\n00:" NR ":40,000 --> 00:" NR ":50,000\n" : i == 7 && n > 8 ? "\n" : " "); printf "\n\n" }' examples/translate/demo-de.txt | sed 's/^- //' > $dir/in
+    awk '{ n = split($0, w, " "); printf "%d\n00:%02d:00,000 --> 00:%02d:30,000\n", NR, NR, NR; for (i = 1; i <= n; i++) printf "%s%s", w[i], (i == 4 && n > 5 ? "\n\n" NR "b\n00:" NR ":30,050 --> 00:" NR ":50,000\n" : i == 7 && n > 8 ? "\n" : " "); printf "\n\n" }' examples/translate/demo-de.txt | sed 's/^- //' > $dir/in
     check "--srt: numbers and times stay, sentences over cues are whole" "0  " "$(run $de --srt < $dir/in) $(for file in in out; do grep -e '-->' -e '^[0-9b]*$' $dir/$file > $dir/tags-$file; done; cmp $dir/tags-in $dir/tags-out 2>&1) $(grep -v -e '-->' -e '^[0-9]*b*$' $dir/out | tr -s ' \n' '  ' | sed 's/ *$//' > $dir/two; tr -s '\n' ' ' < $dir/expected | sed 's/ *$//' | cmp - $dir/two 2>&1)"
     check "  with --html" "2 translate: --html and --srt do not go together" "$(run $de --srt --html < $dir/in) $(cat $dir/err)"
     check "  with --n-best" "2 translate: --n-best and --html do not go together" "$(run $de --html --n-best 2 < $dir/in) $(cat $dir/err)"

@@ -226,16 +226,19 @@ static void change_part(int part) {
     X(tokens_per_s, 1, "%11.1f", "tokens/s") X(gflops, 2, "%9.1f", "GFLOP/s") \
     X(percent_peak, 1, "%7.1f", "%") X(gb_per_s, 2, "%7.1f", "GB/s") \
     X(percent_read, 1, "%7.1f", "% read") X(percent_fma, 1, NULL, NULL) \
-    X(percent_vnni, 2, NULL, NULL) X(operations, 0, NULL, NULL) X(operations_counted, 0, NULL, NULL) \
-    X(bytes, 0, NULL, NULL) X(start_ms, 4, NULL, NULL) X(read_ms, 4, "  reading alone %.1f ms", NULL) \
+    X(percent_vnni, 2, NULL, NULL) X(operations, 0, NULL, NULL) \
+    X(operations_counted, 0, NULL, NULL) X(bytes, 0, NULL, NULL) X(start_ms, 4, NULL, NULL) \
+    X(read_ms, 4, "  reading alone %.1f ms", NULL) \
     X(file_mb, 1, "; file %.1f MB", NULL) X(peak_before_mb, 1, "; peak %.1f MB before", NULL) \
-    X(peak_loaded_mb, 1, ", %.1f loaded", NULL) X(peak_decoded_mb, 1, ", %.1f after greedy-1", NULL) \
+    X(peak_loaded_mb, 1, ", %.1f loaded", NULL) \
+    X(peak_decoded_mb, 1, ", %.1f after greedy-1", NULL) \
     X(tokens, 0, NULL, NULL) X(sentences_per_s, 2, "   %.1f sentences/s", NULL) \
     X(sentences, 0, " (%.0f,", NULL) X(batch, 0, " batches of %.0f)", NULL)
 #define NUMBER_ENUM(name, digits, format, head) n_##name,
 #define NUMBER_ROW(name, digits, format, head) {#name, format, head, digits},
 enum { NUMBERS(NUMBER_ENUM) N_NUMBERS, N_COLUMNS = n_percent_read + 1 };
-static const struct { const char *name, *format, *head; int digits; } numbers[] = {NUMBERS(NUMBER_ROW)};
+static const struct { const char *name, *format, *head; int digits; } numbers[] = {
+    NUMBERS(NUMBER_ROW)};
 /* clang-format on */
 
 /* The lists of a record. The table has a line for each list whose items have labels. */
@@ -490,8 +493,8 @@ typedef struct job {
 static void cost_of(const workload *w, const model_shape *m, weight_unit u, double *operations,
                     double *bytes, double *once) {
     int64_t B = w->rows, S = w->source, T = w->target, R = B * w->beam, t;
-    /* tfm_session_encode also computes keys and values for the decoder, a seventh of its work; an encoder
-       alone does not need them, so they do not count */
+    /* tfm_session_encode also computes keys and values for the decoder, a seventh of its work; an
+       encoder alone does not need them, so they do not count */
     int64_t keys_values = m->N_decoder * ops_keys_values(m, B * S, m->G_decoder);
     int64_t ops = ops_encode(m, B * S, B * pairs_self(S, 0)), read = bytes_encode(m, u, B * S);
     if (w->of == ENCODE)
@@ -711,8 +714,8 @@ static int run_product(const workload *w) {
     memset(&p, 0, sizeof p);
     p.x = tfm__rows_make(x, 1, M, K), p.y = tfm__rows_make(rows + most * K, 1, M, N);
     fill(rows, most * K, 1.0f, 7);
-    /* The sum of twelve uniform numbers is nearly normal, as activations are. In uniform numbers too
-       many pairs are large, and AVX2's int8 tile would take its slow way for most steps. */
+    /* The sum of twelve uniform numbers is nearly normal, as activations are. In uniform numbers
+       too many pairs are large, and AVX2's int8 tile would take its slow way for most steps. */
     for (i = 0; i < M * K; i++) {
         float parts[12];
         fill(parts, 12, 1.0f, 8 + 6 * (uint64_t)i);

@@ -1,6 +1,6 @@
 /* arithmetic.h: computes the parameters, operations and bytes of an encoder-decoder Transformer by
-   formula. An operation is a multiplication or an addition of a matrix product, as TFM__COUNT counts
-   them. Softmax, norms, biases and activations are not counted; they add about one percent.
+   formula. An operation is a multiplication or an addition of a matrix product, as TFM__COUNT
+   counts them. Softmax, norms, biases and activations are not counted; they add about one percent.
 
    Legend, as in transformer.h: B batch, S source length, T target length, l length of either,
    D model width, H heads, K and W key and value width of a head, F feed-forward width,
@@ -65,8 +65,8 @@ static inline int64_t shape_part(const tfm_config *c, const tfm_safetensors *fil
     return shape_has(file, name);
 }
 
-/* Returns the number of elements of a stack's tables of relative positions, and of the frequencies of
-   rotary ones. */
+/* Returns the number of elements of a stack's tables of relative positions, and of the frequencies
+   of rotary ones. */
 static inline int64_t shape_relative(const tfm_safetensors *file, const char *stack, int64_t n) {
     static const char *const parts[] = {"relative_positions.weight", "rotary.frequencies"};
     char name[80];
@@ -240,9 +240,9 @@ static inline int64_t ops_linear(int64_t rows, int64_t in, int64_t out) {
 static inline int64_t ops_keys_values(const model_shape *m, int64_t rows, int64_t G) {
     return ops_linear(rows, m->D, G * (m->K + m->W));
 }
-/* Counts an attention with G heads of keys and values. queries: number of query rows. keys: number of rows that are projected to
-   keys and values now; 0 if these are in a cache. pairs: number of scores that one head
-   computes. */
+/* Counts an attention with G heads of keys and values. queries: number of query rows. keys: number
+   of rows that are projected to keys and values now; 0 if these are in a cache. pairs: number of
+   scores that one head computes. */
 static inline int64_t ops_grouped(const model_shape *m, int64_t G, int64_t queries, int64_t keys,
                                   int64_t pairs) {
     return ops_linear(queries, m->D, m->H * m->K) + ops_keys_values(m, keys, G) +

@@ -1,7 +1,7 @@
 /* messages.h: prints text from untrusted files, and the messages of a program.
 
-   Names and metadata of a file may be untrusted. These functions print control characters as visible
-   escapes, because a terminal would otherwise obey them. */
+   Names and metadata of a file may be untrusted. These functions print control characters as
+   visible escapes, because a terminal would otherwise obey them. */
 #ifndef MESSAGES_H
 #define MESSAGES_H
 

@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 
+from .printing import Parser
 from .untrusted import (CUT, LARGEST_EXPANSION, MEGABYTE, ConvertError, brief, open_file, parse_json,
                        read_bytes, read_safetensors, visible)
 from .writer import write_file
@@ -365,8 +366,7 @@ def write_model(model: Path | str, out: Path | str, int8: bool = False,
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", metavar="MODEL", help="the model file to read")
     parser.add_argument("output", metavar="OUT", help="the .bin file to write")
     parser.add_argument("--int8", action="store_true", help="write int8 matrices instead of f32")

@@ -18,12 +18,15 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """Suggests an option for one that it does not know."""
+    """Suggests an option, a value or a command for one that it does not know."""
 
     def error(self, message: str) -> NoReturn:
-        found = re.search(r"unrecognized arguments: (?:.* )?(--?[\w-]+)", message)
-        if found:
-            message += nearest(found[1], [each for each in self._option_string_actions if each.startswith("--")])
+        unknown = re.search(r"unrecognized arguments: (?:.* )?(--?[\w-]+)", message)
+        choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)$", message)
+        if unknown:
+            message += nearest(unknown[1], [each for each in self._option_string_actions if each.startswith("--")])
+        elif choice:
+            message += nearest(choice[1], re.findall(r"[^', ]+", choice[2]))
         super().error(message)
 
 

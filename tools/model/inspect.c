@@ -439,8 +439,8 @@ static void print_workers(const model_shape *m, tfm_dtype type) {
        operations / (n x rate) + bytes / (bytes per second of n cores) + the wait
 
    A step that is too small to be divided, as in transformer.h, runs on one thread. An attention has
-   a part for each head and sentence, so more threads do not help it. The wait grows with n. The time
-   for data that one core wrote and another reads is not in the model. */
+   a part for each head and sentence, so more threads do not help it. The wait grows with n. The
+   time for data that one core wrote and another reads is not in the model. */
 
 enum { WORTH_SHARING = 1 << 18, NORM_COST = 16, MANY_ROWS = 96 }; /* as in transformer.h */
 #define NORM_NS 0.5   /* of a number in a residual connection and norm */

@@ -482,7 +482,8 @@ static char *pack_config(const char *text, const tfm_config *c) {
     return out;
 }
 
-/* Returns the config with "sentences": word, in memory that the caller frees; NULL without memory. */
+/* Returns the config with "sentences": word, in memory that the caller frees; NULL without
+   memory. */
 static char *state_sentences(const char *text, const char *word) {
     size_t size = strlen(text), room = size + 64;
     char *key = (char *)malloc(room), *out = (char *)malloc(room);
@@ -513,8 +514,8 @@ static int by_place(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* The order of a vocabulary's spellings, NAME_sorted. is_text: the spellings are those of a text and
-   are sorted already, so their places are found again. */
+/* The order of a vocabulary's spellings, NAME_sorted. is_text: the spellings are those of a text
+   and are sorted already, so their places are found again. */
 static int add_order(job *j, const char *name, const tfm__vocabulary *v, int is_text) {
     int32_t *order = (int32_t *)take(j, v->n_spellings, sizeof *order);
     const tfm__spelling **placed = (const tfm__spelling **)take(j, v->n_spellings, sizeof *placed);

@@ -1,5 +1,6 @@
-/* Python's configuration for modules of the stable ABI, on each system that dist.py compiles for: the compiler knows
-   the sizes. It replaces the file of the same name that belongs to one machine. */
+/* Python's configuration for modules of the stable ABI, on each system that dist.py compiles for:
+   the compiler knows the sizes. It replaces the file of the same name that belongs to one
+   machine. */
 #ifndef Py_PYCONFIG_H
 #define Py_PYCONFIG_H
 #include <sys/types.h>

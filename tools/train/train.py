@@ -94,6 +94,7 @@ from pairs import Pair, read_lines, read_pairs
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # the package convert is beside this folder
 from convert import marian_bin  # noqa: E402
+from convert.printing import Parser  # noqa: E402
 from convert.writer import check_target, write_file  # noqa: E402
 
 # ------------------------------------------------------------------------ vocabularies and data
@@ -1383,8 +1384,7 @@ class Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFo
 
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
-    p = argparse.ArgumentParser(description=__doc__.split("The sections:")[0], allow_abbrev=False,
-                                formatter_class=Help)
+    p = Parser(description=__doc__.split("The sections:")[0], allow_abbrev=False, formatter_class=Help)
     yes_no = argparse.BooleanOptionalAction
     add = p.add_argument_group("files").add_argument
     add("--train", metavar="TSV", nargs="+",

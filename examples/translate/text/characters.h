@@ -1,5 +1,5 @@
-/* characters.h: what the headers of this folder ask about characters, in the words of transformer.h,
-   and whether a list has a word. */
+/* characters.h: what the headers of this folder ask about characters, in the words of
+   transformer.h, and whether a list has a word. */
 #ifndef CHARACTERS_H
 #define CHARACTERS_H
 

@@ -2,7 +2,8 @@
    of markup.h.
 
    The blocks of CommonMark, tables, front matter, footnotes and alerts are found line by line; then
-   the inlines of each block. Code, addresses, images and HTML tags without content are copied.
+   the inlines of each block. Code, addresses, images and HTML tags without content are copied. The
+   alternative texts of images and the titles of links are texts of their own.
    Emphasis and links are elements. Text in HTML blocks is read as HTML. Characters of a translation
    that Markdown could read as syntax are escaped. Each translated sentence is read again; if its
    markers would have another meaning among the new words, the source is copied instead. Time is
@@ -35,8 +36,8 @@ typedef struct markdown_mark {
     markup_at item;
 } markdown_mark;
 
-/* A part of the flat text, from byte `at` to the next part, whose bytes follow each other in the document, too,
-   from byte `begin` on. */
+/* A part of the flat text, from byte `at` to the next part, whose bytes follow each other in the
+   document, too, from byte `begin` on. */
 typedef struct markdown_part {
     markup_at at, begin;
 } markdown_part;
@@ -499,8 +500,8 @@ static size_t markdown_code(markdown_parser *d, size_t at, size_t n) {
     return 0;
 }
 
-/* Returns the bytes of a formula that begins at `at`, or 0: $a^2$, $$a$$, \\(a\\), \\[a\\]. A "$" opens before a
-   character and closes behind one, but not before a digit, or it is money. */
+/* Returns the bytes of a formula that begins at `at`, or 0: $a^2$, $$a$$, \\(a\\), \\[a\\]. A "$"
+   opens before a character and closes behind one, but not before a digit, or it is money. */
 static size_t markdown_formula(const markdown_parser *d, size_t at) {
     enum { MOST = 400 };
     const char *text = d->flat.data + at;
@@ -540,8 +541,9 @@ static size_t markdown_formula(const markdown_parser *d, size_t at) {
     return 0;
 }
 
-/* Returns the bytes of what begins at `at` and is copied in GitHub's Markdown and in that of documentation
-   generators, or 0: formulas, :smile:, @name, #12, x^2^, H~2~O, [[page]], [@source]. */
+/* Returns the bytes of what begins at `at` and is copied in GitHub's Markdown and in that of
+   documentation generators, or 0: formulas, :smile:, @name, #12, x^2^, H~2~O, [[page]],
+   [@source]. */
 static size_t markdown_extra(const markdown_parser *d, size_t at) {
     const char *text = d->flat.data + at;
     size_t size = d->flat.size - at, n = 1;
@@ -681,8 +683,9 @@ static void markdown_start(markdown_parser *d) {
     markdown_settle(d);
 }
 
-/* Finds the next marks of the flat text, and sorts them by position: some hundred, and more until no element,
-   bracket or HTML tag is open. All of them would take much memory. Returns 0 at the end. */
+/* Finds the next marks of the flat text, and sorts them by position: some hundred, and more until
+   no element, bracket or HTML tag is open. All of them would take much memory. Returns 0 at the
+   end. */
 static int markdown_inlines(markdown_parser *d, int has_tags) {
     static const char *const odd[][2] = {
         {"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}, {"<!", ">"}};
@@ -868,8 +871,8 @@ static void markdown_add_text(markdown_parser *d, size_t at, size_t end) {
     }
 }
 
-/* Adds the items of the marks that were read last, and the plain text from byte `at` on. Returns the byte up to
-   which the flat text is added. */
+/* Adds the items of the marks that were read last, and the plain text from byte `at` on. Returns
+   the byte up to which the flat text is added. */
 static size_t markdown_add_items(markdown_parser *d, size_t at) {
     markup_document *m = d->m;
     size_t i, n = 0;
@@ -903,10 +906,87 @@ static size_t markdown_add_items(markdown_parser *d, size_t at) {
     return at;
 }
 
+/* Finds the texts for readers in a mark of the flat text: the alternative text of an image, and the
+   title of an image or a link. begins and ends get them, and quotes what ends each. Returns how
+   many there are. Texts with marks are left out. */
+static size_t markdown_values(const char *text, size_t size, const markdown_mark *mark,
+                              size_t *begins, size_t *ends, char *quotes) {
+    size_t n = 0, at = mark->begin, i, k;
+    if (mark->kind == MARKUP_COPY && mark->c == '!') {
+        for (i = at += 2; i < mark->end && !protect_in("[]\\`<&*_$\n\r", (unsigned char)text[i]);)
+            i++;
+        if (i + 2 >= mark->end || text[i] != ']' || !protect_in("([", (unsigned char)text[i + 1]) ||
+            text[i + 2] == ']')
+            return 0;
+        begins[n] = at, ends[n] = i, quotes[n] = ']', n += i > at;
+        at = i;
+    } else if (mark->kind != MARKUP_CLOSE || mark->c != '[') return 0;
+    if (at + 1 >= mark->end || text[at + 1] != '(') return n;
+    i = markdown_address(text, size, markdown_skip_space(text, size, at + 2));
+    i = i ? markdown_skip_space(text, size, i) : mark->end;
+    k = i < mark->end ? markdown_title(text, size, i) : 0;
+    if (k < i + 3 || k > mark->end) return n;
+    begins[n] = i + 1, ends[n] = k - 1, quotes[n] = text[k - 1];
+    for (i++; i + 1 < k && !protect_in("\\`<&\n\r", (unsigned char)text[i]);) i++;
+    return n + (i + 1 == k);
+}
+
+/* Adds the texts for readers in the marks of a block, and in the attributes of its tags, each as a
+   block of the plain text before that of the block. */
+static void markdown_add_values(markdown_parser *d, const markup_block *block) {
+    markup_document *m = d->m;
+    size_t begins[2], ends[2], i, k, n;
+    char quotes[2];
+    int any = 0;
+    for (i = 0; i + 1 < d->flat.size; i++) /* has the block such marks at all? */
+        any |= (d->flat.data[i] == ']' && d->flat.data[i + 1] == '(') || d->flat.data[i] == '<' ||
+               (d->flat.data[i] == '!' && d->flat.data[i + 1] == '[');
+    if (!any) return;
+    for (any = 0, markdown_start(d); markdown_inlines(d, 1);)
+        for (i = 0; i < d->n_marks && !m->broken; i++) {
+            const markdown_mark *mark = &d->marks[i];
+            size_t place = markdown_place(d, mark->begin);
+            if (mark->c == '<' && mark->kind == MARKUP_POINT &&
+                markdown_end(d, mark->end) - place == mark->end - mark->begin) {
+                markup_tag tag;
+                markup_element e;
+                if (!markup_tag_at(m, place, &tag)) continue;
+                markup_keep_tag(&tag, 0, &e);
+                any |= markup_add_values(m, &e);
+                continue;
+            }
+            n = markdown_values(d->flat.data, d->flat.size, mark, begins, ends, quotes);
+            for (k = 0; k < n; k++) {
+                const size_t begin = markdown_place(d, begins[k]);
+                if (markdown_place(d, ends[k]) - begin != ends[k] - begins[k]) continue;
+                any |= markup_add_value(m, begin, begin + (ends[k] - begins[k]), quotes[k]);
+            }
+        }
+    if (any && !m->broken) (void)markup_add(m, MARKUP_BLOCK, block->begin, block->begin);
+}
+
+/* Returns a hash of a mark as markdown_shape needs it, without the texts that are translated. */
+static uint64_t markdown_mark_hash(const markdown_parser *d, const markdown_mark *mark) {
+    const char *text = d->flat.data;
+    size_t begins[2], ends[2], n, i, from = mark->begin, end = mark->end;
+    char quotes[2];
+    uint64_t hash = 0;
+    n = markdown_values(text, d->flat.size, mark, begins, ends, quotes);
+    for (i = 0; i < n; i++) {
+        hash = (hash ^ markdown_hash(text + from, begins[i] - from)) * 0x100000001B3u;
+        from = ends[i];
+    }
+    if (mark->c == '<' && mark->kind != MARKUP_COPY) /* attributes may be translated */
+        for (end = from; end < mark->end && !markup_is_space(text[end]);) end++;
+    return n ? (hash ^ markdown_hash(text + from, end - from)) * 0x100000001B3u
+             : markdown_hash(text + from, end - from);
+}
+
 /* Reads a block: adds its items and its plain text. */
 static void markdown_scan_text(markdown_parser *d, const markup_block *block) {
     size_t at = 0;
     markdown_flatten(d, d->m->text, block->begin, block->end, 1);
+    if (!d->m->broken) markdown_add_values(d, block);
     if (d->m->broken) return;
     for (markdown_start(d); markdown_inlines(d, 1);) at = markdown_add_items(d, at);
     if (!d->m->broken) markdown_add_text(d, at, d->flat.size);
@@ -914,8 +994,8 @@ static void markdown_scan_text(markdown_parser *d, const markup_block *block) {
 
 /* ---- text as Markdown ------------------------------------------------------------------------ */
 
-/* Appends bytes at to end - 1 of a translation, of which bytes from to to - 1 are written, and escapes what
-   Markdown could read as syntax. Writes "\n" for a space where a line may end. */
+/* Appends bytes at to end - 1 of a translation, of which bytes from to to - 1 are written, and
+   escapes what Markdown could read as syntax. Writes "\n" for a space where a line may end. */
 static void markdown_encode(const markup_document *m, const char *text, size_t at, size_t end,
                             size_t from, size_t to, text_buffer *out) {
     const markup_block *b = &m->blocks[m->block];
@@ -965,8 +1045,8 @@ static void markdown_encode(const markup_document *m, const char *text, size_t a
     }
 }
 
-/* Returns whether a line is one that documentation generators read and that stays as it is: :::note,
-   {{< x >}}, [TOC], \\newpage, (label)=, --8<-- "x", *[HTML]: x, /// x, <<< x. */
+/* Returns whether a line is one that documentation generators read and that stays as it is:
+   :::note, {{< x >}}, [TOC], \\newpage, (label)=, --8<-- "x", *[HTML]: x, /// x, <<< x. */
 static int markdown_is_kept(const char *text, size_t size) {
     size_t n;
     char c = *text;
@@ -999,8 +1079,8 @@ static int markdown_is_kept(const char *text, size_t size) {
     return 0;
 }
 
-/* Returns whether a directive of MyST, ```{note}, contains text, and not code. *is_titled says whether the
-   text in its line is text, too. */
+/* Returns whether a directive of MyST, ```{note}, contains text, and not code. *is_titled says
+   whether the text in its line is text, too. */
 static int markdown_is_directive(const char *text, size_t size, int *is_titled) {
     static const char titled[] =
         " admonition attention card caution danger definition dropdown epigraph error example "
@@ -1017,9 +1097,9 @@ static int markdown_is_directive(const char *text, size_t size, int *is_titled) 
     return *is_titled || characters_list_has(others, text + 1, n - 1);
 }
 
-/* Finds the title in the line of an admonition or a tab: !!! note "x", === "x", :::note[x], ::: tip x,
-   /// note | x, ```{note} x. Returns its first byte; 0 if there is none. *end is its end, and *quote what
-   ends it, or 0. */
+/* Finds the title in the line of an admonition or a tab: !!! note "x", === "x", :::note[x], ::: tip
+   x, /// note | x, ```{note} x. Returns its first byte; 0 if there is none. *end is its end, and
+   *quote what ends it, or 0. */
 static size_t markdown_title_at(const char *text, size_t size, size_t *end, char *quote) {
     size_t at = 0, n;
     const char *found;
@@ -1059,7 +1139,8 @@ static size_t markdown_title_at(const char *text, size_t size, size_t *end, char
                                                                                              : 0;
 }
 
-/* Returns whether a line begins a block that is indented by four columns: !!! note, ??? note, === "Tab". */
+/* Returns whether a line begins a block that is indented by four columns: !!! note, ??? note, ===
+   "Tab". */
 static int markdown_is_marker(const char *text, size_t size) {
     if (size < 5 || text[3] == text[0]) return 0;
     if (protect_starts(text, size, "=== "))
@@ -1088,9 +1169,9 @@ static int markdown_kept_ends(char kind, const char *text, size_t size) {
     return 0;
 }
 
-/* Returns what ends the lines that a line begins and that stay as they are: '$' for a formula, ']' and 'e' for
-   those of LaTeX, ' ' for the imports of MDX, which a blank line ends; 0 if there are none. *is_done says
-   whether they end in the line. */
+/* Returns what ends the lines that a line begins and that stay as they are: '$' for a formula, ']'
+   and 'e' for those of LaTeX, ' ' for the imports of MDX, which a blank line ends; 0 if there are
+   none. *is_done says whether they end in the line. */
 static char markdown_kept_lines(const char *text, size_t size, int in_text, int *is_done) {
     static const char *const exports[] = {"export const ", "export default ", "export function ",
                                           "export let ",   "export {",        "export * "};
@@ -1169,14 +1250,13 @@ static uint64_t markdown_shape(markdown_parser *d, size_t *stars, size_t *full) 
         d->open = (size_t *)grown;
         for (i = 0; i < d->n_marks; i++) {
             const markdown_mark *mark = &d->marks[i];
-            const char *text = d->flat.data + mark->begin;
             const size_t size = mark->end - mark->begin;
             if (mark->kind != MARKUP_COPY && mark->c == '*') *stars += size;
             *full += mark->n_label && mark->label > mark->begin;
             hash = mark->c == '\n' ? 1
                    : mark->n_label ? markdown_hash(d->flat.data + mark->label, mark->n_label)
                    : mark->c == '*' || mark->c == '_' ? size
-                                                      : markdown_hash(text, size);
+                                                      : markdown_mark_hash(d, mark);
             hash = (hash ^ (uint64_t)mark->kind << 8) * 0x100000001B3u;
             if (n) hash = (hash ^ d->open[n - 1]) * 0x9E3779B97F4A7C15u;
             if (mark->kind == MARKUP_OPEN) d->open[n++] = (size_t)(hash >> 8);
@@ -1188,12 +1268,13 @@ static uint64_t markdown_shape(markdown_parser *d, size_t *stars, size_t *full) 
 }
 
 /* Returns whether m->woven from byte `from` on has the same marks as bytes begin to end of the
-   document, of which item `first` is the first one. markdown_shape takes * and _ as the same, because
-   markdown_choose may write an element with either. So the * are also counted: the new text must be
-   read with as many as the source, plus those of elements that were written with * in place of _,
-   minus those that were written with _. Otherwise a literal * of a new word was read as a mark. `full`
-   is how many links [text][label] were written, and the new text must be read with as many. Otherwise
-   a literal ] of a new word ended the text of a link, and its label was read as a link [label]. */
+   document, of which item `first` is the first one. markdown_shape takes * and _ as the same,
+   because markdown_choose may write an element with either. So the * are also counted: the new text
+   must be read with as many as the source, plus those of elements that were written with * in place
+   of _, minus those that were written with _. Otherwise a literal * of a new word was read as a
+   mark. `full` is how many links [text][label] were written, and the new text must be read with as
+   many. Otherwise a literal ] of a new word ended the text of a link, and its label was read as a
+   link [label]. */
 static int markdown_is_same(markup_document *m, size_t first, size_t begin, size_t end, size_t from,
                             size_t full) {
     uint64_t shape;

@@ -23,10 +23,10 @@
    elements may change places, but elements never cross. Block tags end sentences and never move. A
    tag without a partner is malformed and does the same. The attributes alt, aria-label, placeholder
    and title, and the content of <meta> that describes the page or names it in shared links
-   (markup_meta), are translated, too; their sentences come before the paragraph that contains the tag. The lang of the
-   html element becomes m.lang. Code and elements with translate="no" are copied, and so are entities
-   that are not in the table below. Other entities are read as letters; they are written as UTF-8,
-   except & < >.
+   (markup_meta), are translated, too; their sentences come before the paragraph that contains the
+   tag. The lang of the html element becomes m.lang. Code and elements with translate="no" are
+   copied, and so are entities that are not in the table below. Other entities are read as letters;
+   they are written as UTF-8, except & < >.
 
    If an element has three links or more and nothing else, as a menu has, each link is a text of its
    own. A "|", a bullet or a middle dot between two spaces ends a text.
@@ -36,17 +36,22 @@
 
    Wrapped text is read by wrapped.h.
 
-   Subtitles are SubRip, WebVTT, MicroDVD ({12}{34}one|two), MPL2 ([12][34]), SBV, LRC, and the lines of
-   transcribe --timestamps. TTML is read as XML, and its <br/> divides lines. A sentence over several lines
-   or cues is translated whole and divided between words, in the proportion that its lines have in the
-   source. Numbers and times are copied. A sentence
-   begins at a line that begins with a dash, a bracket, a note or another speaker (<v Anna>). It also
-   begins behind a line in brackets or notes, at a cue with another place ({\an8}), and after six lines
-   without an end. */
+   Subtitles are SubRip, WebVTT, ASS, SSA, MicroDVD ({12}{34}one|two), MPL2 ([12][34]), SBV, LRC,
+   and the lines of transcribe --timestamps. TTML is read as XML and SAMI as HTML, and their <br>
+   divides lines. Numbers, times and styles are copied. A sentence over several lines or cues is
+   translated whole and divided between words, in the proportion that its lines have in the source.
+   A cue goes on with the sentence of the cue before if less than a second is between them and
+   something says so: a small letter, or a comma, an open bracket or a word that no sentence ends
+   with (markup_goes_on). A sentence begins at a line that begins with a dash, a bracket, a note or
+   another speaker (<v Anna>). It also begins behind a line in brackets or notes, at a cue with
+   another place ({\an8}), and after six lines without an end. If the translation of a cue is longer
+   than its text, its lines are divided again (m.cue_width, m.cue_lines). Pairs of overrides of ASS,
+   {\i1} {\i0}, are elements. */
 #ifndef MARKUP_H
 #define MARKUP_H
 
 #include "markdown.h"
+#include "markup_subtitles.h"
 #include "wrapped.h"
 
 /* Frees all memory; m can be used again. */
@@ -57,7 +62,7 @@ static void markup_free(markup_document *m) {
     free(m->blocks), free(m->breaks), markdown_free(m->md), text_buffer_free(&m->labels);
     text_buffer_free(&m->values), free(m->made);
     text_buffer_free(&m->pieces), text_buffer_free(&m->cuts), text_buffer_free(&m->ends);
-    text_buffer_free(&m->cleaned);
+    text_buffer_free(&m->cleaned), text_buffer_free(&m->cues);
     memset(m, 0, sizeof *m);
 }
 
@@ -69,22 +74,6 @@ static int markup_near(const markup_document *m, size_t from, size_t to) {
     for (; from < to; from++)
         if (m->items[from].kind >= MARKUP_COPY) return 0;
     return 1;
-}
-
-/* Returns whether a character is punctuation. */
-static int markup_is_mark(uint32_t c) {
-    if (c >= 0x7F) return (c >= 0x2010 && c <= 0x205E) || c == 0xAB || c == 0xBB;
-    return c > ' ' && c != '_' && !protect_is_word((unsigned char)c);
-}
-
-/* Returns whether a character is of a word: no space and no punctuation. */
-static int markup_is_word(uint32_t c) { return c > ' ' && !markup_is_mark(c); }
-
-/* Returns whether a character is a letter or a digit. */
-static int markup_is_letter(uint32_t c) {
-    return markup_is_word(c) &&
-           !character_is(c, TFM_CHARACTER_SPACE | TFM_CHARACTER_OPENING | TFM_CHARACTER_STOP |
-                                TFM_CHARACTER_CLOSING | TFM_CHARACTER_COMMA);
 }
 
 /* Returns the character that byte i of the plain text is in. */
@@ -105,8 +94,8 @@ static int markup_is_quote(uint32_t c) {
            c == 0x203A;
 }
 
-/* Returns whether the character before a position of a text opens something: a bracket, or a quote at the
-   begin of a word. */
+/* Returns whether the character before a position of a text opens something: a bracket, or a quote
+   at the begin of a word. */
 static int markup_is_opened(const char *text, size_t at) {
     uint32_t c = protect_before(text, at), before;
     if (!markup_is_quote(c)) return protect_in("([{", c);
@@ -115,8 +104,8 @@ static int markup_is_opened(const char *text, size_t at) {
     return !at || character_is_space(before) || protect_in("([{-/", before);
 }
 
-/* Returns whether the character at a position of a text closes something: a stop, a bracket, or a quote at the
-   end of a word. */
+/* Returns whether the character at a position of a text closes something: a stop, a bracket, or a
+   quote at the end of a word. */
 static int markup_is_closed(const char *text, size_t size, size_t at) {
     uint32_t c, next;
     size_t n = at < size ? tfm_character_next(text + at, size - at, &c) : 0;
@@ -136,14 +125,19 @@ static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
     if (before && m->plain.data[before - 1] == ' ') before--;
     if (m->plain.data[behind] == ' ') behind++;
     for (; first < m->n_items && m->items[first].at <= s->begin; first++)
-        if (m->items[first].kind == MARKUP_BLOCK && m->form == MARKUP_HTML)
-            s->quote = (char)m->items[first].c;
+        if (m->items[first].kind == MARKUP_BLOCK)
+            s->quote = (char)(m->form == MARKUP_HTML || m->items[first].begin == m->items[first].end
+                                  ? m->items[first].c
+                                  : 0);
     s->first = s->last = (markup_at)first;
     while (s->last < m->n_items && m->items[s->last].at < end) s->last++;
     while (s->first > from && m->items[s->first - 1].kind == MARKUP_COPY &&
            m->items[s->first - 1].at == s->begin && m->items[s->first - 1].begin >= m->at &&
            !m->items[s->first - 1].space_behind)
         s->first--; /* {name}s Hund */
+    while (s->first > from && markup_is_syllable(m, &m->items[s->first - 1]) &&
+           m->items[s->first - 1].at == s->begin && m->items[s->first - 1].begin >= m->at)
+        s->first--;
     inner_first = s->first;
     place = markup_place_of(m, s->begin, &place_end);
     (void)markup_place_of(m, end - 1, &place_end);
@@ -157,6 +151,10 @@ static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
             break;
         s->to = item->end;
     }
+    for (; s->last > from && s->last < m->n_items && m->items[s->last].at == end &&
+           markup_is_syllable(m, &m->items[s->last]);
+         s->last++)
+        s->to = m->items[s->last].end;
     inner_last = s->last;
     for (i = inner_first; i < inner_last; i++) {
         size_t match = m->items[i].match;
@@ -217,8 +215,10 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     uint32_t c;
     m->form = form, m->text = text ? text : "", m->size = size;
     m->n_items = m->n_sentences = m->next = m->at = m->n_langs = 0, m->broken = 0;
-    m->n_divided = 0, m->is_ttml = 0,
-    m->cleaned.size = m->labels.size = m->n_cues = m->n_skipped = 0, m->is_vtt = 0;
+    m->n_divided = 0;
+    m->is_ttml = m->is_sami = m->is_vtt = m->is_ass = 0;
+    m->cleaned.size = m->labels.size = m->cues.size = 0;
+    m->n_cues = m->n_skipped = m->n_unread = m->n_inner = 0;
     m->plain.size = m->n_places = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (size >= (markup_at)-1) m->broken = 1; /* positions have 32 bits */
     else if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
@@ -267,17 +267,18 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
 
 /* Returns what is wrong with subtitles that no reader takes, or NULL. */
 static inline const char *markup_no_times(const markup_document *m) {
-    return m->form == MARKUP_SRT && !m->n_cues && m->size > markup_blank_end(m, 0)
-               ? "the subtitles have no line with times, such as 00:01:02,000 --> 00:01:04,500"
-               : NULL;
+    return m->form != MARKUP_SRT || m->n_cues || m->size <= markup_blank_end(m, 0) ? NULL
+           : m->is_ass
+               ? "the subtitles have no line of text, such as Dialogue: 0,0:01:02.00,0:01:04.50,..."
+               : "the subtitles have no line with times, such as 00:01:02,000 --> 00:01:04,500";
 }
 
 /* ---- words of a translation ------------------------------------------------------------------ */
 
 /* Returns whether a tag may be placed at a position of a translation: where a protected span may
-   be, after an opening bracket or quote, before a closing quote, before a dot without a word after it,
-   and between marks, except inside a row of dots or dashes. In Markdown, where marks have a meaning,
-   only the places of spans count. */
+   be, after an opening bracket or quote, before a closing quote, before a dot without a word after
+   it, and between marks, except inside a row of dots or dashes. In Markdown, where marks have a
+   meaning, only the places of spans count. */
 static int markup_is_gap(const markup_document *m, const char *text, size_t size, size_t at) {
     uint32_t before, after;
     if (protect_is_gap(text, size, at)) return 1;
@@ -291,8 +292,8 @@ static int markup_is_gap(const markup_document *m, const char *text, size_t size
             (before != after || !protect_in(".-", after)));
 }
 
-/* Returns the bytes of a character that two texts of `size` bytes begin with, in either case; 0 if they
-   begin with different ones. */
+/* Returns the bytes of a character that two texts of `size` bytes begin with, in either case; 0 if
+   they begin with different ones. */
 static size_t markup_alike(const char *a, const char *b, size_t size) {
     uint32_t x, y;
     size_t n;
@@ -310,7 +311,8 @@ static int markup_all_alike(const char *a, const char *b, size_t size) {
     return 1;
 }
 
-/* Returns the first item of a sentence behind a byte of the plain text; s->last if there is none. */
+/* Returns the first item of a sentence behind a byte of the plain text; s->last if there is
+   none. */
 static size_t markup_item_behind(const markup_document *m, const markup_sentence *s, size_t at) {
     size_t low = s->first, high = s->last, middle;
     while (low < high) {
@@ -321,8 +323,8 @@ static size_t markup_item_behind(const markup_document *m, const markup_sentence
     return low;
 }
 
-/* Returns the bytes of the full stop at the end of a translation if the source has none: models end a
-   heading, a cell or a button as a sentence. The stop of an abbreviation stays: 5 a.m. */
+/* Returns the bytes of the full stop at the end of a translation if the source has none: models end
+   a heading, a cell or a button as a sentence. The stop of an abbreviation stays: 5 a.m. */
 static size_t markup_added_stop(const markup_translation *t, const markup_sentence *s) {
     const size_t n = t->size && t->text[t->size - 1] == '.'                             ? 1
                      : t->size > 3 && !memcmp(t->text + t->size - 3, "\xE3\x80\x82", 3) ? 3
@@ -348,10 +350,10 @@ static int markup_is_joint(const markup_document *m, const markup_item *item) {
             (protect_in(",:;", (unsigned char)text[0]) && text[1] == ' '));
 }
 
-/* Sets m->pieces to the tokens of a translation. A token with the same letters as its source is divided
-   where the source has items: un<u>der</u>line. Two such tokens without a space between them, also in
-   the source, may be divided where the source has an item between them. Returns the translation with
-   these tokens. */
+/* Sets m->pieces to the tokens of a translation. A token with the same letters as its source is
+   divided where the source has items: un<u>der</u>line. Two such tokens without a space between
+   them, also in the source, may be divided where the source has an item between them. Returns the
+   translation with these tokens. */
 static markup_translation markup_refine(markup_document *m, const markup_translation *t,
                                         const markup_sentence *s) {
     enum { MOST = 1024 };
@@ -408,9 +410,9 @@ static markup_translation markup_refine(markup_document *m, const markup_transla
     return fine;
 }
 
-/* Returns how many letters of a sentence's first word an element has that begins with it and ends inside it,
-   as a large first letter does: <span>D</span>er. Returns 0 if there is no such element. *begin and *end are its
-   bytes in the sentence. */
+/* Returns how many letters of a sentence's first word an element has that begins with it and ends
+   inside it, as a large first letter does: <span>D</span>er. Returns 0 if there is no such element.
+   *begin and *end are its bytes in the sentence. */
 static size_t markup_initial(const markup_document *m, const markup_sentence *s, size_t *begin,
                              size_t *end) {
     enum { MOST = 2 };
@@ -433,8 +435,9 @@ static size_t markup_initial(const markup_document *m, const markup_sentence *s,
     return 0;
 }
 
-/* Divides the pieces of a translation behind as many first letters as the large ones of the source, and
-   before them if signs are in front of the element in the source. No other piece is aligned to them. */
+/* Divides the pieces of a translation behind as many first letters as the large ones of the source,
+   and before them if signs are in front of the element in the source. No other piece is aligned to
+   them. */
 static void markup_divide_initial(markup_document *m, const markup_sentence *s,
                                   markup_translation *t) {
     size_t begin, end, letters = markup_initial(m, s, &begin, &end), i, k, from = 0, at = 0,
@@ -509,7 +512,8 @@ static size_t markup_words(markup_document *m, const markup_translation *t) {
     return n;
 }
 
-/* Returns whether a word of a translation is aligned to any of bytes begin to end - 1 of the sentence. */
+/* Returns whether a word of a translation is aligned to any of bytes begin to end - 1 of the
+   sentence. */
 static int markup_is_aligned(const markup_translation *t, const markup_word *w, size_t begin,
                              size_t end) {
     size_t k;
@@ -575,10 +579,10 @@ static size_t markup_find_aligned(markup_document *m, size_t begin, size_t end) 
     return k;
 }
 
-/* Finds the word that an item without words is written beside in the document, without a space between
-   them, as the number of a note is, or m² behind a number. Sets *begin and *end to the word's bytes in
-   the sentence. Returns 1 if the item is behind the word, 2 if it is before the word, and 0 if it is
-   beside no word. */
+/* Finds the word that an item without words is written beside in the document, without a space
+   between them, as the number of a note is, or m² behind a number. Sets *begin and *end to the
+   word's bytes in the sentence. Returns 1 if the item is behind the word, 2 if it is before the
+   word, and 0 if it is beside no word. */
 static int markup_beside_word(const markup_document *m, const markup_sentence *s, size_t i,
                               size_t *begin, size_t *end) {
     const markup_item *item = &m->items[i];
@@ -626,8 +630,9 @@ static int markup_is_hollow(const markup_document *m, const markup_item *item) {
     return !markup_is_blank(m->plain.data, at, end);
 }
 
-/* Finds the words around an item that has a space on both sides: around [4] gets the begin and end of
-   the word before it and of the word behind it, in the sentence. Returns whether there are both. */
+/* Finds the words around an item that has a space on both sides: around [4] gets the begin and end
+   of the word before it and of the word behind it, in the sentence. Returns whether there are
+   both. */
 static int markup_between_words(const markup_document *m, const markup_sentence *s, size_t i,
                                 size_t *around) {
     const markup_item *item = &m->items[i];
@@ -647,8 +652,8 @@ static int markup_between_words(const markup_document *m, const markup_sentence 
     return around[0] < around[1] && around[2] < around[3];
 }
 
-/* Returns 2 if the words beside a gap are aligned to the two words of markup_between_words, in either
-   order, 1 if one of them is aligned to one of the two, and 0 otherwise. */
+/* Returns 2 if the words beside a gap are aligned to the two words of markup_between_words, in
+   either order, 1 if one of them is aligned to one of the two, and 0 otherwise. */
 static int markup_between(const markup_translation *t, const markup_word *left,
                           const markup_word *right, const size_t *around) {
     int left_before = left && markup_is_aligned(t, left, around[0], around[1]);
@@ -659,8 +664,8 @@ static int markup_between(const markup_translation *t, const markup_word *left,
     return left_before || left_behind || right_before || right_behind;
 }
 
-/* Returns whether an item beside a word of n bytes is a note, which belongs to the sentence: an element
-   without text, a link, or superscript that is no unit's. */
+/* Returns whether an item beside a word of n bytes is a note, which belongs to the sentence: an
+   element without text, a link, or superscript that is no unit's. */
 static int markup_is_note(const markup_document *m, const markup_item *item, size_t n) {
     size_t i;
     if (item->kind == MARKUP_POINT) return 1;
@@ -672,12 +677,12 @@ static int markup_is_note(const markup_document *m, const markup_item *item, siz
     return n > 3;
 }
 
-/* Returns the gap between words low and high for an item, among the gaps that no child of the parent
-   covers. An item beside a word stays beside what the word is aligned to, and an item between two
-   spaces stays between what the words around it are aligned to, or beside one of these. The best gap
-   crosses the fewest alignments; among equals the one wins that divides the translation most nearly
-   in the proportion in which the item divides the sentence. In a long translation only the gaps near
-   the word that is aligned to the item's place are compared. */
+/* Returns the gap between words low and high for an item, among the gaps that no child of the
+   parent covers. An item beside a word stays beside what the word is aligned to, and an item
+   between two spaces stays between what the words around it are aligned to, or beside one of these.
+   The best gap crosses the fewest alignments; among equals the one wins that divides the
+   translation most nearly in the proportion in which the item divides the sentence. In a long
+   translation only the gaps near the word that is aligned to the item's place are compared. */
 static size_t markup_gap(markup_document *m, const markup_translation *t, const markup_sentence *s,
                          size_t item, size_t parent, size_t low, size_t high) {
     size_t i, k, at = m->items[item].at, best = low, crossed = 0, least = (size_t)-1;
@@ -814,8 +819,8 @@ static markup_node *markup_add_node(markup_document *m, size_t *n, size_t item, 
     return node;
 }
 
-/* Returns whether an item divides a sentence into parts that keep their order: a CUT, or a tag without its
-   partner in the sentence. */
+/* Returns whether an item divides a sentence into parts that keep their order: a CUT, or a tag
+   without its partner in the sentence. */
 static int markup_divides(const markup_document *m, const markup_sentence *s, size_t i) {
     const markup_item *item = &m->items[i];
     if (item->kind == MARKUP_POINT || item->kind == MARKUP_COPY) return 0;
@@ -829,8 +834,8 @@ static int markup_is_beside_line(const markup_document *m, const markup_sentence
     return !item->is_line && i + 1 < s->last && item[1].is_line && item[1].at <= item->at + 1;
 }
 
-/* Returns whether an item divides the words in the proportion of the source: the end of a line of subtitles,
-   a tag beside it, and the time of the words behind it. */
+/* Returns whether an item divides the words in the proportion of the source: the end of a line of
+   subtitles, a tag beside it, and the time of the words behind it. */
 static int markup_divides_by_share(const markup_document *m, const markup_sentence *s, size_t i) {
     const markup_item *item = &m->items[i];
     return item->is_line || markup_is_beside_line(m, s, i) ||
@@ -854,8 +859,8 @@ static int markup_has_all(const markup_document *m, const markup_sentence *s, si
            markup_is_blank(m->plain.data, from, begin) && markup_is_blank(m->plain.data, end, to);
 }
 
-/* Gives a word beside it to an element that has words in the source and none in the translation: people
-   do not see an empty element, and "****" is text in Markdown. */
+/* Gives a word beside it to an element that has words in the source and none in the translation:
+   people do not see an empty element, and "****" is text in Markdown. */
 static void markup_fill(markup_document *m, size_t index) {
     markup_node *node = &m->nodes[index];
     const markup_item *item = &m->items[node->item];
@@ -878,8 +883,8 @@ static void markup_fill(markup_document *m, size_t index) {
 }
 
 /* Moves an element whose words other elements cover into the one that covers the first of them. In
-   <i>Wort</i><b>teil</b> both elements have the same word of a translation. No link is put into a link. Returns
-   whether the element has words then. */
+   <i>Wort</i><b>teil</b> both elements have the same word of a translation. No link is put into a
+   link. Returns whether the element has words then. */
 static int markup_share_words(markup_document *m, const markup_translation *t,
                               const markup_sentence *s, markup_node *node) {
     const markup_item *item = &m->items[node->item], *other;
@@ -934,6 +939,10 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
             if (has_words)
                 k = markup_share(m, t, s, markup_is_beside_line(m, s, i) ? item[1].at : item->at,
                                  lines, k, n_words);
+            while (k > m->nodes[parent].low && k + 1 < n_words && m->words[k].is_punctuation &&
+                   m->words[k].begin == m->words[k - 1].end &&
+                   protect_in(",.;:!?)", (unsigned char)t->text[m->words[k].begin]))
+                k++; /* no line begins with a comma */
         } else if (!(i > s->first && item[-1].kind == MARKUP_CUT && item[-1].at == item->at))
             k = markup_gap(m, t, s, i, 0, k, n_words);
         m->nodes[parent].high = k;
@@ -961,6 +970,7 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
             parent += 2;
             continue;
         }
+        if (markup_is_syllable(m, item)) continue;
         node = markup_add_node(m, &n, i, parent, 0, 0);
         if (item->kind == MARKUP_OPEN) node->close = item->match;
         k = m->nodes[parent].high - m->nodes[parent].low;
@@ -984,9 +994,9 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
     return n;
 }
 
-/* Sets *from and *to to the bytes of the document that byte i of a translation comes from, if it is a space
-   between two words that have one space between them in the source, too, or if it is a character that
-   the token's source also has. Returns 0 otherwise. */
+/* Sets *from and *to to the bytes of the document that byte i of a translation comes from, if it is
+   a space between two words that have one space between them in the source, too, or if it is a
+   character that the token's source also has. Returns 0 otherwise. */
 static int markup_origin(markup_document *m, const markup_translation *t, size_t i, size_t n,
                          size_t *from, size_t *to) {
     enum { MOST = 64 };
@@ -1037,11 +1047,14 @@ static int markup_ends_escape(const text_buffer *out) {
     return (int)(n & 1);
 }
 
-/* Appends a part of a translation, escaped as the document's format needs. Characters of the source are
-   written as there: &eacute; or é. In blocks of lines it writes "\n" for a space where a line may end. */
+/* Appends a part of a translation, escaped as the document's format needs. Characters of the source
+   are written as there: &eacute; or é. In blocks of lines it writes "\n" for a space where a line
+   may end. */
 static void markup_encode(markup_document *m, const markup_translation *t, size_t from, size_t to,
                           text_buffer *out) {
-    markup_form form = m->n_blocks ? (markup_form)m->blocks[m->block].form : m->form;
+    markup_form form = m->sentences[m->next - 1].quote ? MARKUP_HTML
+                       : m->n_blocks                   ? (markup_form)m->blocks[m->block].form
+                                                       : m->form;
     const char *text = t->text;
     int in_lines = form == MARKUP_WRAPPED || form == MARKUP_MARKDOWN;
     size_t i, n, begin, end;
@@ -1090,6 +1103,7 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
         }
         if (form == MARKUP_MARKDOWN && !is_raw) markdown_encode(m, text, i, i + n, from, to, out);
         else if (in_lines && (c == ' ' || c == '\r')) text_buffer_append(out, "\n", 1);
+        else if (m->is_ass && !is_raw && c == '{') text_buffer_append(out, "\\{", 2);
         else if ((form == MARKUP_HTML || m->is_vtt) && !is_raw && protect_in("&<>", c))
             text_buffer_format(out, c == '&' ? "&amp;" : c == '<' ? "&lt;" : "&gt;");
         else text_buffer_append(out, text + i, n);
@@ -1152,6 +1166,12 @@ static void markup_copy(markup_document *m, const markup_item *item, text_buffer
         protect_append_char(out, unseen); /* a mark of the writing direction */
         return;
     }
+    if (m->is_ass && m->text[item->begin] == '{' && m->text[item->end - 1] == '}' && !name) {
+        n = markup_put_overrides(m, item->begin, item->end, out);
+        if (n && !m->n_syllables) m->syllables = item->begin;
+        m->n_syllables += n;
+        return;
+    }
     if (item->kind <= MARKUP_CLOSE && protect_in("*_", (unsigned char)item->c)) {
         for (i = item->begin; i < item->end; i++) text_buffer_append(out, &c, 1);
         return;
@@ -1193,7 +1213,8 @@ static void markup_put_space(const markup_document *m, text_buffer *out) {
     text_buffer_append(out, in_lines ? "\n" : " ", 1);
 }
 
-/* Appends the whitespace of the document before or behind an item, or a space if it has none there. */
+/* Appends the whitespace of the document before or behind an item, or a space if it has none
+   there. */
 static void markup_put_blank(const markup_document *m, size_t begin, size_t end, text_buffer *out) {
     if (begin == end || (m->n_blocks && m->blocks[m->block].form != MARKUP_HTML))
         markup_put_space(m, out);
@@ -1208,7 +1229,8 @@ static void markup_put_behind(const markup_document *m, const markup_item *item,
     else text_buffer_append(out, m->text + item->end, n);
 }
 
-/* Returns whether the end of a line of a cue would make an empty line, where many readers end the cue. */
+/* Returns whether the end of a line of a cue would make an empty line, where many readers end the
+   cue. */
 static int markup_is_empty_line(const markup_document *m, const markup_item *item,
                                 const text_buffer *out) {
     size_t from = m->sentences[m->next - 1].from, i;
@@ -1340,7 +1362,8 @@ static void markup_weave(markup_document *m, const markup_translation *t, size_t
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
-/* Adds the text of m->values from byte `at` on, which replaces bytes from to to - 1 of the document. */
+/* Adds the text of m->values from byte `at` on, which replaces bytes from to to - 1 of the
+   document. */
 static void markup_add_made(markup_document *m, size_t from, size_t to, size_t at) {
     void *grown = m->made;
     size_t i = m->n_made;
@@ -1353,8 +1376,8 @@ static void markup_add_made(markup_document *m, size_t from, size_t to, size_t a
     m->made[i].at = at, m->made[i].size = m->values.size - at;
 }
 
-/* Returns whether a text has the form of a language's code in HTML: letters, then letters or digits with
-   "-" before them, as in de and zh-Hans. "_", which models have, also counts as "-". */
+/* Returns whether a text has the form of a language's code in HTML: letters, then letters or digits
+   with "-" before them, as in de and zh-Hans. "_", which models have, also counts as "-". */
 static int markup_is_language(const char *text) {
     size_t i, n = 0, least = 2; /* letters of the first part; 1 of others */
     for (i = 0; text[i] && i < 36; i++) {
@@ -1374,30 +1397,31 @@ static void markup_begin(markup_document *m) {
     size_t i;
     m->next = m->at = m->block = m->hard = m->link = m->n_made = m->values.size = 0,
     m->in_block = 0;
-    m->n_left = 0;
+    m->n_left = m->n_syllables = m->n_wide = m->cue = m->fitted = m->woven.size = 0;
     m->newline = first && first > m->text && first[-1] == '\r' ? "\r\n" : "\n";
     for (i = 0; m->lang && markup_is_language(m->lang) && i < m->n_langs; i++) {
         size_t at = m->values.size, k;
         text_buffer_append(&m->values, m->lang, strlen(m->lang));
         for (k = at; k < m->values.size; k++)
-            if (m->values.data[k] == '_') m->values.data[k] = '-';
+            if (protect_in("-_", (unsigned char)m->values.data[k]))
+                m->values.data[k] = (char)m->langs[i].at;
         markup_add_made(m, m->langs[i].from, m->langs[i].to, at);
     }
 }
 
-/* Appends bytes up to `end` of the document's current line to m->woven. A link whose text was its label
-   gets the label. */
+/* Appends bytes up to `end` of the document's current line to m->woven. A link whose text was its
+   label gets the label. */
 static void markup_keep_line(markup_document *m, size_t end) {
     const markup_item *item;
     size_t at = m->at;
     for (; m->link < m->n_items && m->items[m->link].begin < end; m->link++) {
         item = &m->items[m->link];
         if (!item->has_label || item->begin < at || item->end > end) continue;
-        text_buffer_append(&m->woven, m->text + at, item->begin - at);
+        markup_source(m, at, item->begin, &m->woven);
         markup_copy(m, item, &m->woven);
         at = item->end;
     }
-    if (end > at) text_buffer_append(&m->woven, m->text + at, end - at);
+    if (end > at) markup_source(m, at, end, &m->woven);
 }
 
 /* Appends the current block's source up to byte `to` to m->woven: "\n" is a space where a line may
@@ -1407,7 +1431,8 @@ static void markup_keep(markup_document *m, size_t to) {
     while (m->at < to) {
         int is_break = i < m->n_breaks && m->breaks[i].end <= to;
         size_t end = is_break ? m->breaks[i].begin : to, item = m->hard;
-        while (item < m->n_items && (m->items[item].c != '\n' || m->items[item].end <= m->at))
+        while (item < m->n_items && m->items[item].begin < to &&
+               (m->items[item].c != '\n' || m->items[item].end <= m->at))
             item++;
         m->hard = item;
         if (is_break && item < m->n_items && m->items[item].end == m->breaks[i].end)
@@ -1501,8 +1526,8 @@ static void markup_fold(markup_document *m, const markup_block *b, text_buffer *
     }
 }
 
-/* Writes a block with the lines of the source and returns 1, if its words are those of the source, apart
-   from their case. Returns 0 otherwise. */
+/* Writes a block with the lines of the source and returns 1, if its words are those of the source,
+   apart from their case. Returns 0 otherwise. */
 static int markup_unfold(markup_document *m, const markup_block *b, text_buffer *out) {
     text_buffer made = m->woven;
     size_t at = m->at, hard = m->hard, link = m->link, begun = out->size, i, k, n;
@@ -1576,22 +1601,31 @@ static void markup_finish(markup_document *m, text_buffer *out) {
     m->in_block = 0;
     if (m->woven.broken) m->broken = 1;
     if (m->broken) return;
-    if (!m->is_made) text_buffer_append(out, m->text + b->begin, b->end - b->begin);
+    if (!m->is_made) markup_source(m, b->begin, b->end, out);
     else if (b->form == MARKUP_MARKDOWN &&
              !markdown_is_same(m, m->first_link, b->begin, b->end, 0, m->n_full)) {
         if (!m->n_left++) m->left = b->begin;
-        text_buffer_append(out, m->text + b->begin, b->end - b->begin);
+        markup_source(m, b->begin, b->end, out);
     } else if (b->form == MARKUP_HTML) text_buffer_append(out, m->woven.data, m->woven.size);
     else if (!markup_unfold(m, b, out)) markup_fold(m, b, out);
 }
 
-/* Writes the document up to the next sentence; within a block, appends to m->woven. */
+/* Writes the subtitles up to byte `to`, where a cue begins, or the document ends. */
+static void markup_flush_cues(markup_document *m, size_t to, text_buffer *out) {
+    markup_source(m, m->at, to, &m->woven), m->at = to;
+    m->broken |= m->woven.broken;
+    if (!m->broken) markup_fit_cues(m, m->fitted, to, &m->woven, out);
+    m->fitted = to, m->woven.size = 0;
+}
+
+/* Writes the document up to the next sentence; within a block, and in subtitles, appends to
+   m->woven. */
 static void markup_come(markup_document *m, const markup_sentence *s, text_buffer *out) {
     if (m->n_blocks && s->from >= m->blocks[m->block].end) markup_finish(m, out);
     while (m->block + 1 < m->n_blocks && m->blocks[m->block + 1].begin <= s->from) m->block++;
     if (m->n_blocks && !m->in_block) {
         const markup_block *b = &m->blocks[m->block];
-        text_buffer_append(out, m->text + m->at, b->begin - m->at);
+        markup_source(m, m->at, b->begin, out);
         m->at = b->begin, m->woven.size = 0, m->in_block = 1, m->is_made = 0, m->n_full = 0;
         while (m->hard < m->n_items && m->items[m->hard].begin < m->at) m->hard++;
         m->first_hard = m->hard;
@@ -1599,18 +1633,27 @@ static void markup_come(markup_document *m, const markup_sentence *s, text_buffe
         m->first_link = m->link;
     }
     if (m->n_blocks) markup_keep(m, s->from);
-    else markup_source(m, m->at, s->from, out);
+    else if (m->form == MARKUP_SRT) {
+        const markup_at *cues = (const markup_at *)(const void *)m->cues.data;
+        const size_t n = m->cues.size / sizeof *cues;
+        while (m->cue < n && cues[m->cue] <= s->from) m->cue++;
+        if (m->cue && cues[m->cue - 1] > m->fitted && cues[m->cue - 1] >= m->at)
+            markup_flush_cues(m, cues[m->cue - 1], out);
+        markup_source(m, m->at, s->from, &m->woven);
+    } else markup_source(m, m->at, s->from, out);
 }
 
-/* Keeps a sentence's translation in an attribute, which was appended to m->values from byte `at` on.
-   Characters that would end the value become references. */
+/* Keeps a sentence's translation in an attribute, which was appended to m->values from byte `at`
+   on. Characters that would end the value become references. */
 static void markup_keep_value(markup_document *m, const markup_sentence *s, size_t at) {
     size_t i, from = at;
     text_buffer whole;
     memset(&whole, 0, sizeof whole);
     for (i = at; i < m->values.size; i++) {
         unsigned char c = (unsigned char)m->values.data[i];
-        if (s->quote == ' ' ? !protect_in(" \t\n\r\f\"'`=/", c) : c != (unsigned char)s->quote)
+        if (s->quote == ' '   ? !protect_in(" \t\n\r\f\"'`=/", c)
+            : s->quote == ']' ? !protect_in("[]\\`*_", c) /* in Markdown */
+                              : c != (unsigned char)s->quote && !(m->md && c == '\\'))
             continue;
         text_buffer_append(&whole, m->values.data + from, i - from);
         text_buffer_format(&whole, c == '"' ? "&quot;" : "&#%d;", (int)c);
@@ -1624,8 +1667,8 @@ static void markup_keep_value(markup_document *m, const markup_sentence *s, size
     markup_add_made(m, s->from, s->to, at);
 }
 
-/* Returns whether what is written for a sentence depends on the tokens of its translation: it has items, or
-   the document writes its characters in another way than the plain text. */
+/* Returns whether what is written for a sentence depends on the tokens of its translation: it has
+   items, or the document writes its characters in another way than the plain text. */
 static inline int markup_needs_tokens(const markup_document *m, const markup_sentence *s) {
     size_t i;
     if (m->form != MARKUP_HTML || m->n_blocks || s->first < s->last || s->is_cleaned ||
@@ -1659,7 +1702,9 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
     markup_translation fine;
     size_t i, n, nodes = 0, before, full;
     int is_same, is_part = 0;
-    text_buffer *to = s->quote ? &m->values : m->n_blocks ? &m->woven : out;
+    text_buffer *to = s->quote                               ? &m->values
+                      : m->n_blocks || m->form == MARKUP_SRT ? &m->woven
+                                                             : out;
     if (!s->quote) markup_come(m, s, out);
     else if (m->n_made && m->made[m->n_made - 1].to <= m->at) m->n_made = m->values.size = 0;
     if (m->surrounds && t->text && markup_needs_space(m, t, s, to)) text_buffer_append(to, " ", 1);
@@ -1702,13 +1747,16 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
             nodes = 0, m->woven.size = before, m->n_full = full; /* once more, with backslashes */
     }
     if (t->text && !is_same && !nodes) markup_note(m, s);
+    for (i = s->first; nodes && i < s->last; i++)
+        if (markup_is_syllable(m, &m->items[i]) && !m->n_syllables++)
+            m->syllables = m->items[i].begin;
     if (s->quote) {
         if (nodes) markup_keep_value(m, s, before);
         return !m->broken;
     }
     m->is_made |= nodes > 0, m->at = s->from;
     if (!nodes && m->n_blocks) markup_keep(m, s->to);
-    else if (!nodes) markup_source(m, s->from, s->to, out);
+    else if (!nodes) markup_source(m, s->from, s->to, to);
     m->at = s->to;
     return !m->broken && !m->woven.broken && !out->broken;
 }
@@ -1716,23 +1764,37 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
 /* Appends the rest of the document after its last sentence. Returns 0 if there is no memory. */
 static int markup_end(markup_document *m, text_buffer *out) {
     markup_finish(m, out);
-    markup_source(m, m->at, m->size, out);
+    if (m->form == MARKUP_SRT) markup_flush_cues(m, m->size, out);
+    else markup_source(m, m->at, m->size, out);
     return !m->broken && !out->broken;
 }
 
-/* Appends a line for each kind of text that stays in the language of the source, after markup_end. */
+/* Appends a line for each kind of text that stays in the language of the source, and of other
+   things that a user should know, after markup_end. */
 static inline void markup_left(const markup_document *m, text_buffer *out) {
-    const size_t counts[] = {m->n_left, m->n_skipped}, places[] = {m->left, m->skipped};
+    const struct {
+        size_t n, at;
+        const char *text;
+    } notes[] = {
+        {m->n_left, m->left,
+         "%ld sentences stay as they are, the first in line %ld: their marks would mean something "
+         "else in the translation\n"},
+        {m->n_skipped, m->skipped,
+         "%ld parts in HTML inside quotes stay as they are, the first in line %ld\n"},
+        {m->n_inner, m->inner,
+         "%ld documents in attributes and drawings with text stay as they are, the first in line "
+         "%ld\n"},
+        {m->n_unread, m->unread,
+         "%ld lines stay as they are, the first in line %ld: their frames have too many digits\n"},
+        {m->n_syllables, m->syllables,
+         "%ld times of sung syllables are dropped, the first in line %ld: a translation has other "
+         "syllables\n"},
+        {m->n_wide, m->wide,
+         "%ld cues have more text than their lines should have, the first in line %ld\n"}};
     size_t i, k, line;
-    for (i = 0; i < 2; i++) {
-        for (line = 1, k = 0; counts[i] && k < places[i]; k++) line += m->text[k] == '\n';
-        if (counts[i])
-            text_buffer_format(out,
-                               i ? "%ld parts in HTML inside quotes stay as they are, the first in "
-                                   "line %ld\n"
-                                 : "%ld sentences stay as they are, the first in line %ld: their "
-                                   "marks would mean something else in the translation\n",
-                               (long)counts[i], (long)line);
+    for (i = 0; i < sizeof notes / sizeof *notes; i++) {
+        for (line = 1, k = 0; notes[i].n && k < notes[i].at; k++) line += m->text[k] == '\n';
+        if (notes[i].n) text_buffer_format(out, notes[i].text, (long)notes[i].n, (long)line);
     }
 }
 

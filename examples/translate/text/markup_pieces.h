@@ -1,6 +1,6 @@
-/* markup_pieces.h: what the readers of documents share: a document's plain text with the place of each byte,
-   its tags, blocks and line breaks; entities, and the readers of HTML and subtitles. markup.h,
-   markdown.h and wrapped.h include it. */
+/* markup_pieces.h: what the readers of documents share: a document's plain text with the place of
+   each byte, its tags, blocks and line breaks; entities, and the reader of HTML. markup.h,
+   markdown.h, wrapped.h and markup_subtitles.h include it. */
 #ifndef MARKUP_PIECES_H
 #define MARKUP_PIECES_H
 
@@ -34,8 +34,8 @@ typedef enum markup_kind {
     MARKUP_BLOCK  /* ends a sentence and never moves */
 } markup_kind;
 
-/* A byte of a document or of its plain text, or an index of what is found there. A document has many of
-   them, so they have four bytes, and a document has less than 4 GB. */
+/* A byte of a document or of its plain text, or an index of what is found there. A document has
+   many of them, so they have four bytes, and a document has less than 4 GB. */
 typedef uint32_t markup_at;
 
 enum { MARKUP_BLANKS = 0x7FFF, MARKUP_ISOLATE = 1 };
@@ -45,12 +45,12 @@ typedef struct markup_item {
     unsigned space_behind : 1;
     unsigned is_line : 1;  /* for CUT: it is between two lines or cues */
     unsigned is_blank : 1; /* for POINT: an element with only a space, which it replaces */
-    /* For Markdown its delimiter; MARKUP_ISOLATE for U+2066 to U+2068; for BLOCK before an attribute's value the quote around the value, or a
-       space. */
+    /* For Markdown its delimiter; MARKUP_ISOLATE for U+2066 to U+2068; for BLOCK before an attribute's value the quote around the value,
+       or a space. */
     unsigned c : 8;
     unsigned has_label : 1; /* for [text] links: the text is the label (markup_label_of) */
-    /* Bytes of spaces behind it that the plain text does not have; MARKUP_BLANKS stands for all spaces
-       that the document has there. */
+    /* Bytes of spaces behind it that the plain text does not have; MARKUP_BLANKS stands for all
+       spaces that the document has there. */
     unsigned n_blank : 15;
     markup_at begin, end; /* its bytes in the document */
     markup_at at;         /* its position in the plain text */
@@ -72,16 +72,17 @@ typedef struct markup_sentence {
     char is_cleaned; /* its source has soft hyphens or readings, which the plain text has not */
 } markup_sentence;
 
-/* The translation of a sentence in an attribute's value, which replaces bytes from to to - 1 wherever
-   the tag is written. */
+/* The translation of a sentence in an attribute's value, which replaces bytes from to to - 1
+   wherever the tag is written. */
 typedef struct markup_value {
     size_t from, to;
     size_t at, size; /* in the buffer values */
 } markup_value;
 
-/* Where a run of the plain text, from byte `at` to the next run, comes from in the document: each byte
-   from a byte of its own, from `begin` on. Of two places with the same `at`, as the letter of an entity
-   has them, the first is where the run begins in the document, and the second where the run ends. */
+/* Where a run of the plain text, from byte `at` to the next run, comes from in the document: each
+   byte from a byte of its own, from `begin` on. Of two places with the same `at`, as the letter of
+   an entity has them, the first is where the run begins in the document, and the second where the
+   run ends. */
 typedef struct markup_place {
     markup_at at, begin;
 } markup_place;
@@ -130,6 +131,11 @@ typedef struct markup_node {
     size_t low, high; /* it covers the words low to high - 1 */
 } markup_node;
 
+enum { MARKUP_LANGS = 8 };
+
+/* The fields of a line of ASS that a reader needs. */
+enum { MARKUP_START, MARKUP_END, MARKUP_STYLE, MARKUP_SPEAKER, MARKUP_TEXT, MARKUP_FIELDS };
+
 typedef struct markup_document {
     markup_form form;
     const char *text; /* the document; the caller owns it */
@@ -164,7 +170,9 @@ typedef struct markup_document {
     size_t wrap;         /* width of wrapped lines; 0: the document's */
     const char
         *lang; /* for lang and xml:lang of the html element, if it is a code; NULL: they stay */
-    markup_value langs[2]; /* where lang and xml:lang of the html element are */
+    markup_value
+        langs[MARKUP_LANGS]; /* where the document says its language; `at` is the sign between
+                                         the parts of its code */
     size_t n_langs;
     /* writing */
     size_t next;         /* the next sentence */
@@ -187,7 +195,8 @@ typedef struct markup_document {
     text_buffer values;  /* translations in attributes, which are not written yet */
     text_buffer woven;   /* the current block's new text, not wrapped yet */
     size_t begun;        /* where the output of the current sentence begins */
-    int has_spaces; /* spaces belong between words: the script of the translation has them, or the source's has none */
+    int has_spaces;   /* spaces belong between words: the script of the translation has them, or the
+                       source's has none */
     int opened;       /* an opening tag was written last */
     int spaced;       /* the space before the sentence's last tag is not written yet */
     int owes;         /* what is written before the next letter: 1: the end of a line, 2: a space */
@@ -198,9 +207,21 @@ typedef struct markup_document {
     size_t n_divided; /* sentences that were divided because they were too long */
     size_t n_skipped, skipped; /* parts that are not read, and where the first begins */
     int is_vtt;                /* the subtitles are WebVTT */
+    int is_ass;                /* they are ASS or SSA */
     int is_ttml;               /* the document is TTML: subtitles in XML */
+    int is_sami;               /* the document is SAMI: subtitles in HTML */
     char line_end;             /* of subtitles: '|' in MicroDVD and MPL2, else '\n' */
-    size_t n_cues;             /* of subtitles */
+    double frame_rate;         /* of subtitles with numbers of frames */
+    size_t fields[MARKUP_FIELDS], n_fields; /* of ASS: where the fields are in a line */
+    size_t n_cues;                          /* of subtitles */
+    text_buffer cues;         /* a markup_at for each cue with text: where its text begins */
+    size_t cue;               /* the next cue of these */
+    size_t fitted;            /* subtitles are written up to this byte; woven has what follows */
+    int cue_width, cue_lines; /* options: what a cue may have; 0: the usual limits */
+    size_t n_inner, inner;    /* documents in attributes and drawings with text, which are copied */
+    size_t n_unread, unread;  /* lines with a frame that no reader takes, the first of them */
+    size_t n_syllables, syllables; /* times of syllables that were dropped */
+    size_t n_wide, wide;           /* cues that do not fit into the limits */
     text_buffer
         cleaned; /* a markup_at for each soft hyphen and reading: the byte of plain behind it */
     int broken;  /* memory was too small */
@@ -299,6 +320,22 @@ static int markup_is_space(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
 }
 
+/* Returns whether a character is punctuation. */
+static int markup_is_mark(uint32_t c) {
+    if (c >= 0x7F) return (c >= 0x2010 && c <= 0x205E) || c == 0xAB || c == 0xBB;
+    return c > ' ' && c != '_' && !protect_is_word((unsigned char)c);
+}
+
+/* Returns whether a character is of a word: no space and no punctuation. */
+static int markup_is_word(uint32_t c) { return c > ' ' && !markup_is_mark(c); }
+
+/* Returns whether a character is a letter or a digit. */
+static int markup_is_letter(uint32_t c) {
+    return markup_is_word(c) &&
+           !character_is(c, TFM_CHARACTER_SPACE | TFM_CHARACTER_OPENING | TFM_CHARACTER_STOP |
+                                TFM_CHARACTER_CLOSING | TFM_CHARACTER_COMMA);
+}
+
 /* Returns whether bytes begin to end - 1 of a text are whitespace, or none. */
 static int markup_is_blank(const char *text, size_t begin, size_t end) {
     while (begin < end && markup_is_space(text[begin])) begin++;
@@ -347,8 +384,8 @@ static void markup_clean(markup_document *m) {
     m->broken |= m->cleaned.broken;
 }
 
-/* Returns whether a part of the source that the plain text has not is behind a space at the end of the plain
-   text. */
+/* Returns whether a part of the source that the plain text has not is behind a space at the end of
+   the plain text. */
 static int markup_is_cleaned(const markup_document *m) {
     const markup_at *cleaned = (const markup_at *)(const void *)m->cleaned.data;
     size_t n = m->cleaned.size / sizeof *cleaned;
@@ -416,9 +453,9 @@ static size_t markup_protected(const markup_document *m, size_t begin, size_t at
                                        : protect_symbol(m->text + begin, end - begin, at - begin);
 }
 
-/* Joins a copied part, bytes begin to end - 1 of the document, to the last item, if that is copied too and at
-   most two signs are between them. In <kbd>Ctrl</kbd>+<kbd>C</kbd> a model would read "+" as a word. Returns
-   whether it joined them. */
+/* Joins a copied part, bytes begin to end - 1 of the document, to the last item, if that is copied
+   too and at most two signs are between them. In <kbd>Ctrl</kbd>+<kbd>C</kbd> a model would read
+   "+" as a word. Returns whether it joined them. */
 static int markup_extend_copy(markup_document *m, size_t begin, size_t end) {
     markup_item *item = m->n_items ? &m->items[m->n_items - 1] : NULL;
     size_t i;
@@ -432,8 +469,8 @@ static int markup_extend_copy(markup_document *m, size_t begin, size_t end) {
     return 1;
 }
 
-/* Returns the bytes of the sign at byte `at` that divides two texts, or 0: "|", a bullet or a middle dot with
-   a space on both sides. */
+/* Returns the bytes of the sign at byte `at` that divides two texts, or 0: "|", a bullet or a
+   middle dot with a space on both sides. */
 static size_t markup_separator(const markup_document *m, size_t at, size_t end) {
     size_t n = m->text[at] == '|'                                       ? 1
                : protect_starts(m->text + at, end - at, "\xC2\xB7")     ? 2
@@ -474,12 +511,62 @@ static size_t markup_unseen(markup_document *m, size_t begin, size_t at, size_t 
     return n;
 }
 
+/* Elements that end a sentence. */
+static const char markup_blocks[] =
+    " address article aside base basefont bgsound blockquote body br caption center col colgroup"
+    " command dd details dialog dir div dl dt fieldset figcaption figure footer form frame frameset"
+    " h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link listing main menu menuitem meta"
+    " nav noframes ol optgroup option p param plaintext pre search section select source style"
+    " script summary table tbody td template textarea tfoot th thead title tr track ul xmp ";
+
+/* Returns whether a text is HTML with escaped tags, &lt;p&gt;One.&lt;/p&gt;, as feeds and books
+   have it. */
+static int markup_is_escaped(const markup_document *m, size_t at, size_t end) {
+    if (m->form != MARKUP_HTML) return 0;
+    while (at < end && markup_is_space(m->text[at])) at++;
+    while (end > at && markup_is_space(m->text[end - 1])) end--;
+    if (end - at < 20 || !protect_starts(m->text + at, 4, "&lt;") ||
+        !protect_is_letter((unsigned char)m->text[at + 4]) ||
+        !protect_starts(m->text + end - 4, 4, "&gt;"))
+        return 0;
+    for (at += 4; at + 5 < end; at++)
+        if (m->text[at] == '&' && protect_starts(m->text + at, 5, "&lt;/")) return 1;
+    return 0;
+}
+
+/* Adds the escaped tag at byte `at` as an item. *open is the item of the last opening tag, or
+   n_items. Returns its bytes, or 0 if it is none. */
+static size_t markup_add_escaped(markup_document *m, size_t at, size_t end, size_t *open) {
+    size_t name = at + 4, n, stop, other;
+    int is_close;
+    markup_item *item;
+    if (!protect_starts(m->text + at, end - at, "&lt;")) return 0;
+    is_close = name < end && m->text[name] == '/', name += (size_t)is_close;
+    for (n = name; n < end && protect_is_word((unsigned char)m->text[n]);) n++;
+    for (stop = n; stop + 4 <= end && !protect_starts(m->text + stop, 4, "&gt;");) stop++;
+    if (n == name || stop + 4 > end) return 0;
+    stop += 4;
+    if (characters_list_has(markup_blocks, m->text + name, n - name)) {
+        (void)markup_add(m, MARKUP_BLOCK, at, stop);
+        return stop - at;
+    }
+    item = markup_add(m, MARKUP_CUT, at, stop);
+    other = *open, *open = is_close ? (size_t)-1 : m->n_items - 1;
+    if (!item || !is_close || other + 2 != m->n_items || m->items[other].at == m->plain.size ||
+        memcmp(m->text + m->items[other].begin + 4, m->text + name, n - name) != 0)
+        return stop - at;
+    item->kind = MARKUP_CLOSE, item->match = (markup_at)other;
+    m->items[other].kind = MARKUP_OPEN, m->items[other].match = (markup_at)(m->n_items - 1);
+    return stop - at;
+}
+
 /* Appends text of the document to the plain text. Entities become letters, runs of whitespace
    become one space. */
 static void markup_add_text(markup_document *m, size_t at, size_t end) {
     text_buffer letter;
-    size_t n, k, i, begin = at;
+    size_t n, k, i, begin = at, open = (size_t)-1;
     uint32_t c;
+    const int is_escaped = markup_is_escaped(m, at, end);
     memset(&letter, 0, sizeof letter);
     for (; at < end; at += n) {
         n = 1;
@@ -512,6 +599,8 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
             n = k;
             continue;
         }
+        n = is_escaped && m->text[at] == '&' ? markup_add_escaped(m, at, end, &open) : 0;
+        if (n) continue;
         k = markup_unseen(m, begin, at, end);
         if (!k) {
             k = markup_protected(m, begin, at, end);
@@ -550,15 +639,8 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
 
 /* ---- tags: HTML and XML ---------------------------------------------------------------------- */
 
-/* Elements that end a sentence. */
-static const char markup_blocks[] =
-    " address article aside base basefont bgsound blockquote body br caption center col colgroup"
-    " command dd details dialog dir div dl dt fieldset figcaption figure footer form frame frameset"
-    " h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link listing main menu menuitem meta"
-    " nav noframes ol optgroup option p param plaintext pre search section select source style"
-    " script summary table tbody td template textarea tfoot th thead title tr track ul xmp ";
-/* Elements inside a sentence, with those of XLIFF. Elements in neither list are inside a sentence in
-   HTML, as its standard says, but those of the last list, and all in XML, only beside text. */
+/* Elements inside a sentence, with those of XLIFF. Elements in neither list are inside a sentence
+   in HTML, as its standard says, but those of the last list, and all in XML, only beside text. */
 static const char markup_inline[] =
     " a abbr acronym b bdi bdo big cite code data del dfn em embed font g i img input ins kbd label"
     " mark math mrk output pc q rb rp rt rtc ruby s samp small span strike strong sub sup time tt u"
@@ -577,7 +659,7 @@ static const char *const markup_meta[] = {
     "twitter:title", "twitter:description", "twitter:image:alt",
 };
 /* Attributes with text for readers. */
-static const char markup_texts[] = " alt aria-label placeholder title ";
+static const char markup_texts[] = " abbr alt aria-label placeholder title ";
 /* Elements that are copied. Those of markup_raw end only at their closing tag, whatever they
    contain. */
 static const char markup_raw[] = " script style textarea xmp ";
@@ -590,12 +672,13 @@ typedef struct markup_tag {
     size_t attributes;             /* where its attributes begin; 0: it has none */
     signed char is_open, is_close; /* both 0: <a/>, <br>, <!-- --> */
     signed char copied;            /* 1: by an attribute, 2: by its name, 3: by both */
-    signed char is_texts;  /* the value of a button or the content of <meta name="description"> */
+    signed char is_texts; /* the value of a button or the content of <meta name="description"> */
+    char lang; /* the content of <meta> is a language, with this sign between its parts; or 0 */
     signed char is_opaque; /* not an element: 1 may be in a sentence (comment), 2 ends it */
 } markup_tag;
 
-/* What is kept of each tag of a document until its items are made. Its name and its attributes are read
-   again where they are needed. */
+/* What is kept of each tag of a document until its items are made. Its name and its attributes are
+   read again where they are needed. */
 typedef struct markup_element {
     markup_at begin, end;
     markup_at match;      /* the partner's index, or its own */
@@ -684,7 +767,8 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
     markup_attribute a;
     size_t at = begin + 1, i;
     tag->begin = begin, tag->n = 0;
-    tag->is_close = text[at] == '/', tag->is_opaque = tag->copied = tag->is_texts = 0;
+    tag->is_close = text[at] == '/', tag->is_opaque = tag->copied = tag->is_texts = 0,
+    tag->lang = 0;
     for (at += (size_t)tag->is_close; at < m->size && !markup_is_space(text[at]); at++) {
         if (text[at] == '>' || (text[at] == '/' && at + 1 < m->size && text[at + 1] == '>')) break;
         if (tag->n + 1 >= MARKUP_NAME) continue;
@@ -702,6 +786,11 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
             characters_list_has(" itemprop name property ", a.name, a.n))
             for (i = 0; i < sizeof markup_meta / sizeof *markup_meta; i++)
                 tag->is_texts = markup_is(m, a.value, a.end, markup_meta[i]) || tag->is_texts;
+        if (strcmp(tag->name, "meta") == 0 && markup_is(m, a.value, a.end, "og:locale"))
+            tag->lang = '_';
+        if (strcmp(tag->name, "meta") == 0 && strcmp(a.name, "http-equiv") == 0 &&
+            markup_is(m, a.value, a.end, "content-language"))
+            tag->lang = '-';
         if (strcmp(tag->name, "input") == 0 && strcmp(a.name, "type") == 0)
             tag->is_texts = markup_is(m, a.value, a.end, "submit") ||
                             markup_is(m, a.value, a.end, "button") ||
@@ -825,8 +914,8 @@ static int markup_is_ttml(const markup_document *m, const markup_tag *tag) {
     return i < tag->end;
 }
 
-/* Returns all tags from a byte on. A partner is searched only MARKUP_DEEP levels up: without this limit
-   time would be quadratic. */
+/* Returns all tags from a byte on. A partner is searched only MARKUP_DEEP levels up: without this
+   limit time would be quadratic. */
 static markup_element *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
     markup_element *tags = NULL, *e;
     markup_tag tag;
@@ -869,7 +958,7 @@ static markup_element *markup_tags(markup_document *m, size_t at, size_t *n_tags
         if (!any && !tag.is_opaque) { /* is the first element one of HTML? */
             any = 1;
             is_xml = !e->is_block && !e->is_known && !e->is_beside;
-            m->is_ttml = markup_is_ttml(m, &tag);
+            m->is_ttml = markup_is_ttml(m, &tag), m->is_sami = strcmp(tag.name, "sami") == 0;
             if (m->is_ttml) is_xml = 1, e->copied = 0, e->is_known = e->is_copy = 0;
             if (n && first_is_xml) is_xml = strcmp(tag.name, "html") != 0;
         }
@@ -935,8 +1024,8 @@ static int markup_join(markup_document *m, size_t first, size_t end) {
     return 1;
 }
 
-/* Returns what tag i is in a document. *last is the last tag that belongs to it: if the element is copied,
-   its closing tag. */
+/* Returns what tag i is in a document. *last is the last tag that belongs to it: if the element is
+   copied, its closing tag. */
 static markup_kind markup_kind_of(const markup_element *tags, size_t i, size_t *last) {
     const markup_element *e = &tags[i];
     *last = i;
@@ -956,44 +1045,70 @@ static int markup_is_text(const markup_tag *tag, const char *name) {
     return tag->is_texts && strcmp(name, tag->name[0] == 'm' ? "content" : "value") == 0;
 }
 
-/* Adds the text in a tag's attributes to the plain text, each value as a block. A value without quotes
-   must have no character that needs them. Returns whether there is any. */
+/* Notes where the document says its language. mark is the sign between the parts of the language's
+   code. */
+static void markup_add_lang(markup_document *m, size_t begin, size_t end, char mark) {
+    markup_value *lang = &m->langs[m->n_langs];
+    if (m->n_langs == MARKUP_LANGS) return;
+    m->n_langs++, lang->from = begin, lang->to = end, lang->at = (unsigned char)mark;
+}
+
+/* Counts a text that is copied because its reader would be another one: a document in an attribute,
+   a drawing. */
+static void markup_leave_text(markup_document *m, size_t at) {
+    if (!m->n_inner++) m->inner = at;
+}
+
+/* Adds a text for readers that replaces bytes begin to end - 1 of the document wherever they are
+   written. Returns whether there is a text. One without quotes must have no character that needs
+   them. */
+static int markup_add_value(markup_document *m, size_t begin, size_t end, char quote) {
+    size_t i;
+    int has_text = 0, is_safe = 1;
+    markup_item *item;
+    for (i = begin; i < end; i++) {
+        unsigned char c = (unsigned char)m->text[i];
+        has_text |= c >= 0x80 || protect_is_letter(c);
+        is_safe &= quote != ' ' || !protect_in("\"'`=<", c);
+    }
+    if (!has_text || !is_safe) return 0;
+    item = markup_add(m, MARKUP_BLOCK, begin, begin);
+    if (item) item->c = (unsigned char)quote, markup_add_text(m, begin, end);
+    return item != NULL;
+}
+
+/* Adds the text in a tag's attributes to the plain text, each value as a block. Returns whether
+   there is any. */
 static int markup_add_values(markup_document *m, const markup_element *e) {
     markup_tag whole;
     const markup_tag *tag = &whole;
-    size_t at, i;
+    size_t at;
     int any = 0;
     markup_attribute a;
-    if (!e->has_attributes || e->is_close || m->form != MARKUP_HTML ||
+    if (!e->has_attributes || e->is_close || m->form == MARKUP_WRAPPED ||
         (e->copied && e->copied != 4 &&
          !(e->copied == 2 && markup_has_name(m, e->begin, "textarea"))))
         return 0;
     (void)markup_tag_at(m, e->begin, &whole);
     at = tag->attributes;
     while (!m->broken && markup_next_attribute(m, &at, &a)) {
-        markup_item *item;
-        int has_text = 0, is_safe = 1;
-        if ((strcmp(tag->name, "html") == 0 || markup_is_ttml(m, tag)) && m->n_langs < 2 &&
-            (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0))
-            m->langs[m->n_langs].from = a.value, m->langs[m->n_langs++].to = a.end;
+        if (m->n_langs < 2 && (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0) &&
+            (strcmp(tag->name, "html") == 0 || markup_is_ttml(m, tag)))
+            markup_add_lang(m, a.value, a.end, '-');
+        if (tag->lang && strcmp(a.name, "content") == 0)
+            markup_add_lang(m, a.value, a.end, tag->lang);
+        if (strcmp(a.name, "srcdoc") == 0 && a.end > a.value) markup_leave_text(m, a.value);
         if (a.n >= MARKUP_NAME ||
             !(characters_list_has(markup_texts, a.name, a.n) || markup_is_text(tag, a.name)))
             continue;
-        for (i = a.value; i < a.end; i++) {
-            unsigned char c = (unsigned char)m->text[i];
-            has_text |= c >= 0x80 || protect_is_letter(c);
-            is_safe &= a.quote != ' ' || !protect_in("\"'`=<", c);
-        }
-        if (!has_text || !is_safe) continue;
-        item = markup_add(m, MARKUP_BLOCK, a.value, a.value);
-        if (item) item->c = (unsigned char)a.quote, any = 1, markup_add_text(m, a.value, a.end);
+        any |= markup_add_value(m, a.value, a.end, a.quote);
     }
     return any;
 }
 
-/* Adds the attributes of the tags from `from` to the next one that is a block, and of the block that
-   ends before tag `from`, if it is not NULL. Tags inside a sentence move with its words, so the
-   translations of their attributes are needed before the sentence is written. */
+/* Adds the attributes of the tags from `from` to the next one that is a block, and of the block
+   that ends before tag `from`, if it is not NULL. Tags inside a sentence move with its words, so
+   the translations of their attributes are needed before the sentence is written. */
 static void markup_add_ahead(markup_document *m, const markup_element *block,
                              const markup_element *tags, size_t from, size_t n) {
     size_t i, last, at = block ? block->end : 0;
@@ -1024,9 +1139,11 @@ static int markup_is_symbol(uint32_t c) {
                     : c >= 0x370 && c < 0x400;
 }
 
-/* Returns the end of the formula whose first <sub> is tag i, as H<sub>2</sub>O or x<sub>i</sub>, or 0.
-   Models change its letters and digits. *begin gets its first byte, which is not before byte `from`,
-   and *last its last tag. Two small letters in a row are of a word, which is no part of a formula. */
+/* Returns the end of the formula whose first <sub> is tag i, as H<sub>2</sub>O or x<sub>i</sub>, or
+   0. Models change its letters and digits. *begin gets its first byte, which is not before byte
+      `from`,
+   and *last its last tag. Two small letters in a row are of a word, which is no part of a
+   formula. */
 static size_t markup_formula(const markup_document *m, const markup_element *tags, size_t n,
                              size_t i, size_t from, size_t *begin, size_t *last) {
     enum { MOST = 12 };
@@ -1058,6 +1175,21 @@ static size_t markup_formula(const markup_document *m, const markup_element *tag
         end = at;
     }
     return end;
+}
+
+/* Returns whether bytes begin to end - 1 of the document have a text, which is in small letters. */
+static int markup_find_within(markup_document *m, size_t begin, size_t end, const char *what) {
+    const size_t size = m->size;
+    size_t at;
+    m->size = end, at = markup_find(m, begin, what), m->size = size;
+    return at < end;
+}
+
+/* Returns whether what is behind byte `at` begins with the dash of another speaker. */
+static int markup_is_speaker(const markup_document *m, size_t at) {
+    at = markup_blank_end(m, at);
+    return at < m->size &&
+           (m->text[at] == '-' || protect_starts(m->text + at, m->size - at, "\xE2\x80\x93"));
 }
 
 /* Reads bytes at to end of the document as HTML or XML: adds their items and plain text. */
@@ -1095,8 +1227,12 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
             markup_clean(m);
             continue;
         }
+        if (kind == MARKUP_COPY && markup_has_name(m, tag->begin, "svg") &&
+            markup_find_within(m, tag->begin, tags[last].end, "<text"))
+            markup_leave_text(m, tag->begin);
         at = tags[last].end;
-        if (m->is_ttml && tag->is_break) { /* between two lines, as in other subtitles */
+        if ((m->is_ttml || m->is_sami) && tag->is_break &&
+            !markup_is_speaker(m, at)) { /* between two lines, as in other subtitles */
             if (!markup_after_space(m)) markup_plain(m, " ", 1, begin, at);
             item = markup_add(m, MARKUP_CUT, begin, at);
             if (item) item->is_line = 1;
@@ -1113,282 +1249,6 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
     if (!m->broken) markup_add_text(m, at, m->size);
     m->size = size;
     free(tags);
-}
-
-/* ---- subtitles ------------------------------------------------------------------------------- */
-
-/* Returns the bytes of the time that begins a text, such as 00:01:02,500, or 0. */
-static size_t markup_time(const char *text, size_t size) {
-    size_t i = 0, n, parts = 0;
-    for (;;) {
-        for (n = 0; i + n < size && n < 9 && protect_is_digit((unsigned char)text[i + n]);) n++;
-        if (!n) return 0;
-        i += n, parts++;
-        if (parts > 3 || i + 1 >= size || !protect_is_digit((unsigned char)text[i + 1]) ||
-            !(text[i] == ':' || (parts > 1 && protect_in(".,", (unsigned char)text[i]))))
-            break;
-        if (text[i] != ':') {
-            for (i++; i < size && protect_is_digit((unsigned char)text[i]);) i++;
-            break;
-        }
-        i++;
-    }
-    return parts > 1 ? i : 0;
-}
-
-/* Returns the end of the two times or frames that begin a line of MicroDVD, {12}{34}, or of MPL2, [12][34], or 0.
-   The second one may be missing. */
-static size_t markup_frames(const markup_document *m, size_t at, size_t end) {
-    char open = at < end ? m->text[at] : 0, close = open == '{' ? '}' : ']';
-    int i;
-    if (open != '{' && open != '[') return 0;
-    for (i = 0; i < 2; i++) {
-        size_t begin = at + 1;
-        if (at == end || m->text[at] != open) return 0;
-        for (at++; at < end && at < begin + 12 && protect_is_digit((unsigned char)m->text[at]);)
-            at++;
-        if (at == end || m->text[at++] != close || (!i && at == begin + 1)) return 0;
-    }
-    return at;
-}
-
-/* Returns whether a line of subtitles has the times of a cue. *text is where the cue's text begins in
-   the line: at its end, except in MicroDVD, and in the lines that transcribe --timestamps writes,
-   [00:01 --> 00:02] text. */
-static int markup_times(const markup_document *m, size_t at, size_t end, size_t *text) {
-    size_t i = at, n, open;
-    *text = end;
-    if (m->line_end == '|' && (n = markup_frames(m, at, end)) != 0) {
-        *text = n;
-        return 1;
-    }
-    while (i < end && markup_is_space(m->text[i])) i++;
-    if (m->is_vtt || (i < end && protect_is_digit((unsigned char)m->text[i])))
-        for (n = i; n + 3 <= end; n++)
-            if (memcmp(m->text + n, "-->", 3) == 0) return 1;
-    open = i < end && m->text[i] == '[', i += open;
-    n = markup_time(m->text + i, end - i);
-    if (!n || m->is_vtt) return 0;
-    for (i += n; i < end && m->text[i] == ' ';) i++;
-    if (!(open && i < end && m->text[i] == ']')) {
-        for (n = 0; i + n < end && n < 9 && m->text[i + n] == '-';) n++;
-        while (i + n < end && n < 9 && (unsigned char)m->text[i + n] >= 0x80) n++; /* a long dash */
-        if (n && i + n < end && m->text[i + n] == '>') n++;
-        else n = !open && i < end && m->text[i] == ',';
-        if (!n) return 0;
-        for (i += n; i < end && m->text[i] == ' ';) i++;
-        n = markup_time(m->text + i, end - i);
-        if (!n) return 0;
-        i += n;
-    }
-    if (!open) return 1;
-    if (i == end || m->text[i] != ']') return 0;
-    *text = i + 1;
-    return 1;
-}
-
-/* Reads a line of subtitles with its tags: <i>, {\an8}, <00:01.500>. open [n_open] has the opening tags
-   without a partner so far. A pair of tags is an element if it is in one line, has text and has no
-   cut inside. All other tags are cuts. */
-static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *open,
-                             size_t *n_open) {
-    markup_tag tag, other;
-    markup_item *item;
-    size_t from = at, i, n, first = m->n_items;
-    for (; at < end && !m->broken; at = n) {
-        const char *close;
-        n = at + 1;
-        tag.is_open = tag.is_close = tag.is_opaque = 0;
-        if (m->text[at] == '{' && n < end && (m->text[n] == '\\' || m->line_end == '|')) {
-            close = (const char *)memchr(m->text + at, '}', end - at);
-            if (!close) break; /* the tag has no end: the rest of the line is text */
-            n = (size_t)(close - m->text) + 1;
-        } else if (m->text[at] == '\\' && n < end && protect_in("Nnh", (unsigned char)m->text[n]) &&
-                   !m->is_vtt) {
-            n++; /* the end of a line, or a space, as in ASS */
-        } else if (m->text[at] != '<') continue;
-        else if (n < end && protect_is_digit((unsigned char)m->text[n])) {
-            n += markup_time(m->text + n, end - n);
-            if (n == at + 1 || n >= end || m->text[n] != '>') {
-                n = at + 1;
-                continue;
-            }
-            n++, tag.is_open = 2; /* the time of the words behind it */
-        } else {
-            size_t size = m->size;
-            m->size = end; /* a tag must end in its line */
-            n = markup_tag_at(m, at, &tag);
-            m->size = size;
-            if (tag.is_opaque) break;
-            if (!n) n = at + 1;
-            if (!tag.end) continue;
-        }
-        markup_add_text(m, from, at);
-        from = n;
-        if (tag.is_open == 1 && m->is_vtt && strcmp(tag.name, "rt") == 0) {
-            size_t size = m->size;
-            m->size = end, from = markup_find(m, n, "</rt>") + 5, m->size = size;
-            if (from <= end) markup_clean(m), n = from;
-            else from = n;
-            if (n == from && from > tag.end) continue;
-        }
-        if (m->text[at] == '\\' && !markup_after_space(m)) markup_plain(m, " ", 1, at, n);
-        item = markup_add(
-            m, tag.is_close || tag.is_open || m->text[at] == '\\' ? MARKUP_CUT : MARKUP_POINT, at,
-            n);
-        if (!item) return;
-        item->is_line = m->text[at] == '\\';
-        if (tag.is_open == 1 && *n_open < MARKUP_DEEP) open[(*n_open)++] = m->n_items - 1;
-        else if (tag.is_open) first = m->n_items;
-        if (!tag.is_close) continue;
-        i = *n_open ? open[--*n_open] : 0;
-        if (i >= first) (void)markup_read_tag(m, m->items[i].begin, &other);
-        if (i >= first && strchr(other.name, '.')) *strchr(other.name, '.') = 0; /* <c.class> */
-        if (i < first || m->items[i].at == m->plain.size || strcmp(tag.name, other.name) != 0) {
-            first = m->n_items; /* this cut does not move, so no element may contain it */
-            continue;
-        }
-        item->kind = MARKUP_CLOSE, item->match = (markup_at)i;
-        m->items[i].kind = MARKUP_OPEN, m->items[i].match = (markup_at)(m->n_items - 1);
-    }
-    markup_add_text(m, from, end);
-}
-
-/* Returns whether two lines of subtitles have the same text without tags and spaces. */
-static int markup_repeats(const markup_document *m, size_t at, size_t end, size_t other,
-                          size_t other_end) {
-    for (;;) {
-        size_t *side[2], ends[2], i;
-        side[0] = &at, side[1] = &other, ends[0] = end, ends[1] = other_end;
-        for (i = 0; i < 2; i++)
-            while (*side[i] < ends[i] &&
-                   (m->text[*side[i]] == '<' || markup_is_space(m->text[*side[i]]))) {
-                if (m->text[*side[i]] == '<')
-                    while (*side[i] < ends[i] && m->text[*side[i]] != '>') ++*side[i];
-                if (*side[i] < ends[i]) ++*side[i];
-            }
-        if (at == end || other == other_end) return at == end && other == other_end;
-        if (m->text[at++] != m->text[other++]) return 0;
-    }
-}
-
-/* Returns the end of the line at `at`; *next is the next line. A line ends with LF, CR LF or CR, and in
-   MicroDVD also with "|". */
-static size_t markup_line_end(const markup_document *m, size_t at, size_t *next) {
-    while (at < m->size && m->text[at] != '\n' && m->text[at] != '\r' &&
-           !(m->line_end == '|' && m->text[at] == '|'))
-        at++;
-    *next = at + (at < m->size);
-    if (at + 1 < m->size && m->text[at] == '\r' && m->text[at + 1] == '\n') ++*next;
-    return at;
-}
-
-/* Returns whether a line is the number of the cue that follows: digits, or behind a blank line also
-   letters and digits, and the next line with text has times. */
-static int markup_is_number(const markup_document *m, size_t at, size_t end, size_t next,
-                            int is_behind_blank) {
-    size_t text, digits = 0, i;
-    for (i = at; i < end && protect_is_word((unsigned char)m->text[i]); i++)
-        digits += protect_is_digit((unsigned char)m->text[i]) != 0;
-    if (i < end || !digits || (digits < end - at && !is_behind_blank)) return 0;
-    for (at = next; at < m->size; at = next) {
-        end = markup_line_end(m, at, &next);
-        if (!markup_is_blank(m->text, at, end)) return markup_times(m, at, end, &text);
-    }
-    return 0;
-}
-
-/* Returns whether a line of subtitles is the only one of its cue and has no letters, as 1984 or, in MicroDVD,
-   the number of frames per second. */
-static int markup_is_alone(const markup_document *m, size_t from, size_t end, size_t next) {
-    size_t text, stop;
-    for (; from < end; from++)
-        if ((unsigned char)m->text[from] >= 0x80 ||
-            protect_is_letter((unsigned char)m->text[from]) ||
-            protect_in("<{\\", (unsigned char)m->text[from]))
-            return 0;
-    if (next >= m->size) return 1;
-    stop = markup_line_end(m, next, &from);
-    return markup_is_blank(m->text, next, stop) || markup_times(m, next, stop, &text) ||
-           (!m->is_vtt && markup_is_number(m, next, stop, from, 0));
-}
-
-/* Returns whether the cue whose text begins at byte `from` has another speaker than the one that begins at
-   `cue`, <v Anna>, or another place, {\an8}, and does not go on with a small letter. */
-static int markup_is_other(const markup_document *m, size_t cue, size_t from, size_t end) {
-    size_t begins[2], sizes[2], i, k;
-    int places[2];
-    begins[0] = cue, begins[1] = from;
-    for (i = 0; i < 2; i++) {
-        const char *text = m->text + begins[i];
-        size_t left = m->size - begins[i];
-        sizes[i] = m->is_vtt && protect_starts(text, left, "<v") && left > 2 &&
-                           protect_in(" .>", (unsigned char)text[2])
-                       ? protect_until(text, left, ">")
-                       : 0;
-        places[i] = !m->is_vtt && protect_starts(text, left, "{\\an");
-    }
-    if (sizes[0] != sizes[1] || (sizes[0] && memcmp(m->text + cue, m->text + from, sizes[0]) != 0))
-        return 1;
-    if (places[0] == places[1]) return 0;
-    for (i = from; i < end && protect_in("<{", (unsigned char)m->text[i]); i = k + 1)
-        for (k = i; k < end && !protect_in(">}", (unsigned char)m->text[k]);) k++;
-    return i < end && !(m->text[i] >= 'a' && m->text[i] <= 'z');
-}
-
-/* Reads a document of subtitles as ffmpeg and pysubs2 do. The text of a cue of SubRip is all up to the
-   next cue's number or times, blank lines too. In WebVTT a cue ends at an empty line, and notes, styles
-   and regions are outside. */
-static void markup_scan_srt(markup_document *m) {
-    enum { MOST_LINES = 6 };
-    size_t at = protect_starts(m->text, m->size, "\xEF\xBB\xBF") ? 3 : 0, end, next, from, text,
-           text_end = 0, open[MARKUP_DEEP], n_open = 0, last = 0, last_end = 0, cue = m->size;
-    int in_cue = 0, lines = 0, any = 0, blank, was_blank = 1, is_closed, is_first = 1, is_alone;
-    m->is_vtt = protect_starts(m->text + at, m->size - at, "WEBVTT");
-    m->line_end = '\n';
-    from = markup_blank_end(m, at), text = markup_line_end(m, from, &next);
-    if (!m->is_vtt && markup_frames(m, from, text)) m->line_end = '|';
-    for (; at < m->size && !m->broken; at = next) {
-        end = markup_line_end(m, at, &next);
-        blank = was_blank, was_blank = markup_is_blank(m->text, at, end);
-        if (markup_times(m, at, end, &text)) {
-            in_cue = is_first = 1, m->n_cues++;
-            at = text;
-            if (at < end && m->line_end != '|') any = 0; /* each line with times is a paragraph */
-        } else if (m->is_vtt && at == end) in_cue = 0;
-        while (end > at && markup_is_space(m->text[end - 1])) end--;
-        for (from = at; from < end && markup_is_space(m->text[from]);) from++;
-        if (from == end || !in_cue || (!m->is_vtt && markup_is_number(m, from, end, next, blank)))
-            continue;
-        is_alone = is_first && markup_is_alone(m, from, end, next);
-        if (is_alone || (is_first && markup_is_other(m, cue, from, end))) any = 0;
-        if (is_first) cue = from, is_first = 0;
-        is_closed = is_alone ||
-                    (protect_in("([", (unsigned char)m->text[from]) &&
-                     protect_in(")]", (unsigned char)m->text[end - 1])) ||
-                    (end > from + 3 && protect_starts(m->text + end - 3, 3, "\xE2\x99\xAA"));
-        if (m->line_end == '|' && m->text[from] == '/' && from + 1 < end) from++; /* italics */
-        if (protect_in("-", (unsigned char)m->text[from]) && from + 1 < end) { /* a speaker's "-" */
-            for (from++; from < end && m->text[from] == ' ';) from++;
-            any = 0;
-        }
-        if (m->plain.size && strchr(".?!", m->plain.data[m->plain.size - 1])) lines = 0;
-        if (!any || protect_in("([#", (unsigned char)m->text[from]) ||
-            protect_starts(m->text + from, end - from, "\xE2\x99\xAA") ||
-            protect_starts(m->text + from, end - from, "\xE2\x80\x93") || ++lines > MOST_LINES ||
-            markup_repeats(m, from, end, last, last_end)) {
-            (void)markup_add(m, MARKUP_BLOCK, text_end, from);
-            lines = 0, n_open = 0;
-        } else {
-            markup_item *item;
-            if (!markup_after_space(m)) markup_plain(m, " ", 1, text_end, from);
-            item = markup_add(m, MARKUP_CUT, text_end, from);
-            if (item) item->is_line = 1;
-        }
-        any = !is_closed; /* a song or a sound is no part of a sentence */
-        if (!m->broken) markup_scan_line(m, from, end, open, &n_open);
-        last = from, last_end = text_end = end;
-    }
 }
 
 /* ---- blocks of lines ------------------------------------------------------------------------- */
@@ -1481,7 +1341,8 @@ static int markup_by_number(const void *a, const void *b) {
 }
 
 /* Sets m->width to the width that 49 of 50 lines in paragraphs of several lines do not exceed. A
-   paragraph of one line is not wrapped if it is wider, or if these lines are short, as in verses. */
+   paragraph of one line is not wrapped if it is wider, or if these lines are short, as in
+   verses. */
 static void markup_measure(markup_document *m) {
     enum { NARROW = 40 };
     size_t i, k = 0, n = 0, *widths;

@@ -233,7 +233,8 @@ static size_t protect_groups(const char *text, size_t size) {
     return digits > 6 && (groups > 2 || (groups == 2 && byte[0] == '0')) ? end : 0;
 }
 
-/* Returns the bytes of the conversion of printf that begins a text, or 0: %s, %1$d, %-10.2f, %ld, %@. */
+/* Returns the bytes of the conversion of printf that begins a text, or 0: %s, %1$d, %-10.2f, %ld,
+   %@. */
 static size_t protect_printf(const char *text, size_t size) {
     const unsigned char *byte = (const unsigned char *)text;
     size_t i = 1;
@@ -274,8 +275,8 @@ static size_t protect_until(const char *text, size_t size, const char *close) {
     return 0;
 }
 
-/* Returns the bytes of the brackets that begin a text, with what is in them, at most 400; 0 if they do not
-   close. */
+/* Returns the bytes of the brackets that begin a text, with what is in them, at most 400; 0 if they
+   do not close. */
 static size_t protect_brackets(const char *text, size_t size) {
     size_t i, deep = 0;
     for (i = 0; i < size && i < 400; i++) {
@@ -294,8 +295,8 @@ static size_t protect_name(const char *text, size_t size) {
     return n;
 }
 
-/* Returns the bytes of the placeholder in braces that begins a text, or 0: {name}, {{ name }}, {0:N2},
-   {% if x %}, {count, plural, ...}, {#id .class}. */
+/* Returns the bytes of the placeholder in braces that begins a text, or 0: {name}, {{ name }},
+   {0:N2}, {% if x %}, {count, plural, ...}, {#id .class}. */
 static size_t protect_braces(const char *text, size_t size) {
     static const char *const pairs[][2] = {{"{{{", "}}}"}, {"{{", "}}"}, {"{%", "%}"}, {"{#", "#}"},
                                            {"{!!", "!!}"}, {"{#", "}"},  {"{:", "}"},  {"{.", "}"},
@@ -352,7 +353,8 @@ static size_t protect_named(const char *text, size_t size, size_t at, const char
     return n > at && protect_starts(text + n, size - n, close) ? n + strlen(close) : 0;
 }
 
-/* Returns the bytes of the placeholder of Qt that begins a text, or 0: %1, %L1, %n, also %1% of Boost. */
+/* Returns the bytes of the placeholder of Qt that begins a text, or 0: %1, %L1, %n, also %1% of
+   Boost. */
 static size_t protect_qt(const char *text, size_t size) {
     const unsigned char *byte = (const unsigned char *)text;
     size_t i = size > 1 && byte[1] == 'L' ? 2 : 1, first = i;
@@ -363,9 +365,10 @@ static size_t protect_qt(const char *text, size_t size) {
     return i < size && byte[i] == '%' ? i + 1 : i;
 }
 
-/* Returns the bytes of the placeholder at position `at`, or 0. A program or a template replaces placeholders
-   by values: {name}, {{ name }}, ${name}, $name, $t(name), {0:N2}, %s, %1$d, %1, %(name)s, %<name>s,
-   %{name}, %%name%%, #{name}, <%= x %>, {% x %}, [% x %], [[name]], @Model.Name, :name, __name__. */
+/* Returns the bytes of the placeholder at position `at`, or 0. A program or a template replaces
+   placeholders by values: {name}, {{ name }}, ${name}, $name, $t(name), {0:N2}, %s, %1$d, %1,
+   %(name)s, %<name>s, %{name}, %%name%%, #{name}, <%= x %>, {% x %}, [% x %], [[name]],
+   @Model.Name, :name, __name__. */
 static inline size_t protect_placeholder(const char *all, size_t n_all, size_t at) {
     const char *text = all + at;
     const unsigned char *byte = (const unsigned char *)text;
@@ -443,8 +446,8 @@ static inline size_t protect_placeholder(const char *all, size_t n_all, size_t a
     return n ? n : protect_qt(text, size);
 }
 
-/* Returns the bytes of the unit of length or time at position `at`, behind a number and a space: the m of
-   20 m, with the space if no line may end there; or 0. */
+/* Returns the bytes of the unit of length or time at position `at`, behind a number and a space:
+   the m of 20 m, with the space if no line may end there; or 0. */
 static size_t protect_unit(const char *all, size_t n_all, size_t at) {
     static const char *const spaces[] = {"\xC2\xA0", "\xE2\x80\xAF", "&nbsp;", "&#160;"};
     static const char *const units[] = {"km", "dm", "cm", "mm", "µm", "nm",
@@ -473,8 +476,9 @@ static size_t protect_raised(const char *all, size_t n_all, size_t at) {
     return end - at;
 }
 
-/* Returns the bytes of the row of symbols at position `at`, or 0: © • ▾ ☐ →, emoji, marks of the writing
-   direction, raised digits behind a word, as notes have them, and m² behind a number. Models drop them. */
+/* Returns the bytes of the row of symbols at position `at`, or 0: © • ▾ ☐ →, emoji, marks of the
+   writing direction, raised digits behind a word, as notes have them, and m² behind a number.
+   Models drop them. */
 static inline size_t protect_symbol(const char *all, size_t n_all, size_t at) {
     static const uint32_t ranges[][2] = {
         {0xA6, 0xA6},       {0xA9, 0xA9},       {0xAC, 0xAC},       {0xAE, 0xAE},
@@ -684,9 +688,9 @@ static int protect_is_gap(const char *text, size_t size, size_t at) {
 
 /* Returns the position in a translation where a span is inserted. Token i of the translation ends
    at byte ends[i] and comes from byte sources[i] of the source, which has n_source bytes without
-   spans; the span was at byte `at` of it. The best position has the fewest tokens on the wrong side of the span. Among equals the one
-   wins that divides the translation most nearly in the proportion in which `at` divides the
-   source. */
+   spans; the span was at byte `at` of it. The best position has the fewest tokens on the wrong side
+   of the span. Among equals the one wins that divides the translation most nearly in the proportion
+   in which `at` divides the source. */
 static size_t protect_place(size_t n_source, size_t at, const char *text, size_t size, size_t n,
                             const size_t *ends, const size_t *sources) {
     size_t i, best = 0, crossed = 0, least = (size_t)-1, place;

@@ -7,19 +7,19 @@
        terms_put(&list, &found, translation, n_bytes, n_tokens, ends, begins, source_ends, &out);
        terms_found_free(&found), terms_free(&list);
 
-   A line of the list is a source, a TAB and a target. Blank lines are skipped, and so are lines that
-   begin with "#". The rules:
+   A line of the list is a source, a TAB and a target. Blank lines are skipped, and so are lines
+   that begin with "#". The rules:
     - A source is found only as whole words, letter by letter: an inflected form needs a line of its
       own. A hyphen belongs to a word. Scripts without spaces have no word boundaries.
-    - Letters match in either case, and at the beginning of a sentence the target gets a capital. "!"
-      before a source keeps the case: the source matches only as it is written, and the target is
-      written as it is in the list.
+    - Letters match in either case, and at the beginning of a sentence the target gets a capital.
+      "!" before a source keeps the case: the source matches only as it is written, and the target
+      is written as it is in the list.
     - At each position the longest source wins, and "!" wins among sources of equal letters.
 
    The model translates the sentence as it is. Then the target replaces the words of the translation
-   that are aligned to the words of the source, without articles and other short words at the ends. If the target is already in the translation, it stays
-   where it is. If no word is aligned to the source, the target is inserted where protect.h would
-   insert a span. */
+   that are aligned to the words of the source, without articles and other short words at the ends.
+   If the target is already in the translation, it stays where it is. If no word is aligned to the
+   source, the target is inserted where protect.h would insert a span. */
 #ifndef TERMS_H
 #define TERMS_H
 
@@ -96,8 +96,8 @@ static int terms_is_word(uint32_t c) {
            !character_is_wide(c) && !character_is_space(c) && c < 0x1F000;
 }
 
-/* Returns whether a word continues over position `at`: it has letters on both sides, or a letter and
-   a hyphen behind which there is another letter. */
+/* Returns whether a word continues over position `at`: it has letters on both sides, or a letter
+   and a hyphen behind which there is another letter. */
 static int terms_is_inside(const char *text, size_t size, size_t at) {
     uint32_t left, right;
     if (!at || at >= size) return 0;
@@ -309,8 +309,8 @@ static inline size_t terms_find(const terms_list *t, const char *text, size_t si
 
 /* ---- terms in a translation ----------------------------------------------------------------- */
 
-/* Returns the bytes of an apostrophe at position `at`, after a word, and of the one or two letters behind
-   it, as in don't and I'll; 0 if there are none, or more, as in l'homme. */
+/* Returns the bytes of an apostrophe at position `at`, after a word, and of the one or two letters
+   behind it, as in don't and I'll; 0 if there are none, or more, as in l'homme. */
 static size_t terms_contraction(const char *text, size_t size, size_t at) {
     size_t n = 0, k, letters = 0;
     uint32_t c = 0;
@@ -323,8 +323,8 @@ static size_t terms_contraction(const char *text, size_t size, size_t at) {
     return letters == 1 || letters == 2 ? n : 0;
 }
 
-/* Divides a translation into words. Token i ends at byte ends[i]. A contraction is one word, or a target
-   would replace a part of it. The 's of dog's stays behind a target, and is no word. */
+/* Divides a translation into words. Token i ends at byte ends[i]. A contraction is one word, or a
+   target would replace a part of it. The 's of dog's stays behind a target, and is no word. */
 static void terms_divide(terms_found *f, const char *text, size_t size, size_t n,
                          const size_t *ends) {
     size_t i, k, next, token = 0;
@@ -421,8 +421,8 @@ static size_t terms_letters(const char *text, const terms_word *w) {
     return letters;
 }
 
-/* Places a match on the run of words with the highest sum of 2 for each word that is its own, and -1
-   for each other word and for each mark between two words. Words of at most three letters at the
+/* Places a match on the run of words with the highest sum of 2 for each word that is its own, and
+   -1 for each other word and for each mark between two words. Words of at most three letters at the
    ends of the run stay in the translation if the run has a longer word, because attention often
    aligns an article to its noun. */
 static void terms_place_run(terms_found *f, terms_match *m, const char *text, const size_t *begins,
@@ -505,9 +505,10 @@ static void terms_append(const terms_match *m, const char *text, size_t size, si
 }
 
 /* Appends a translation with the targets of the terms that terms_find found. Token i of the
-   translation, text [size], ends at byte ends[i] and comes from bytes begins[i] to source_ends[i] - 1
-   of the sentence. The function changes the three arrays [n] to those of the new translation, so that
-   protect.h and markup.h can use them. If memory was too small, f->broken or out->broken is set. */
+   translation, text [size], ends at byte ends[i] and comes from bytes begins[i] to source_ends[i] -
+   1 of the sentence. The function changes the three arrays [n] to those of the new translation, so
+   that protect.h and markup.h can use them. If memory was too small, f->broken or out->broken is
+   set. */
 static inline void terms_put(terms_found *f, const char *text, size_t size, size_t n, size_t *ends,
                              size_t *begins, size_t *source_ends, text_buffer *out) {
     size_t i, k, at, token, start = out->size;

@@ -54,8 +54,8 @@ static inline void text_buffer_format(text_buffer *b, const char *format, ...) {
 enum { TEXT_BUFFER_FLATTEN_TABS = 1, TEXT_BUFFER_FLATTEN_CONTROLS = 2 };
 
 /* Replaces each line break in text by a space, and with marks also each TAB or each other control
-   character. Output that is one line, or one field, must not contain the first two; a terminal would
-   obey the others. Returns the new size, which may be smaller. */
+   character. Output that is one line, or one field, must not contain the first two; a terminal
+   would obey the others. Returns the new size, which may be smaller. */
 static inline size_t text_buffer_flatten(char *text, size_t size, int marks) {
     size_t at = 0, to = 0;
     while (at < size) {

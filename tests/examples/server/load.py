@@ -3,12 +3,18 @@
 options: make load-server
 
     PYTHONPATH=build/python python tests/examples/server/load.py [--seconds 60] [--clients 64] [--lines FILE]
+    PYTHONPATH=build/python python tests/examples/server/load.py --mixed 200 [--seconds 60] [--threads 1]
 
 There is one run with requests of 1 sentence and one with requests of 32. Each client sends its next request
 as soon as the last is answered. The clients work in rounds, and after each round translate does the same
 work. Each response must equal translate's output byte for byte. The script prints the CPU time (user and
 system) per sentence of both, and how long requests took. The exit status is 1 if a request is lost or its
 response differs, or if the server needs over 1.25 times translate's CPU time with 32 sentences.
+
+With --mixed, that many clients are there at once, a third of each kind: one translates documents, one sends sentence after sentence,
+and one speaks, which the model of tests/data/transcribe hears at the speed of speech. The script prints how long the clients
+of each kind waited: for a document, for a sentence, or from the end of the sound to the end of its text. The exit status is 1 if
+an answer is refused or differs, or if a client got none, or waited over five times as long as the middle one of its kind.
 """
 
 import argparse
@@ -22,6 +28,7 @@ import socket
 import subprocess
 import sys
 import time
+import wave
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -137,6 +144,115 @@ def measure(options, lines, sentences):
     return wrong == 0 and (sentences < 32 or ratio <= 1.25)
 
 
+# ---- clients of several kinds ---------------------------------------------------------------------
+
+
+WHISPER = ROOT / "tests/data/transcribe/whisper.safetensors"
+SENTENCES = 20  # of a document
+
+
+async def asked(connection, path, body=None, kind="application/json"):
+    """Returns the status and the body of an answer."""
+    reader, writer = connection
+    writer.write(f"{'GET' if body is None else 'POST'} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n"
+                 f"Content-Length: {len(body or b'')}\r\n\r\n".encode() + (body or b""))
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    return int(head[9:12]), await reader.readexactly(int(head.split("content-length:")[1].split()[0]))
+
+
+async def sends_sentences(port, rng, known):
+    connection = await asyncio.open_connection("127.0.0.1", port)
+    while True:
+        line = rng.choice(list(known))
+        began = time.perf_counter()
+        status, data = await asked(connection, "/translate", json.dumps({"q": line, "source": "de", "target": "en"}).encode())
+        yield time.perf_counter() - began, status == 200 and json.loads(data)["translatedText"] == known[line]
+
+
+async def sends_documents(port, rng, known):
+    connection = await asyncio.open_connection("127.0.0.1", port)
+    while True:
+        lines = rng.choices(list(known), k=SENTENCES)
+        parts = {'name="source"': "de", 'name="target"': "en", 'name="file"; filename="a.txt"': "\n\n".join(lines)}
+        body = "".join(f"--line\r\nContent-Disposition: form-data; {key}\r\n\r\n{value}\r\n" for key, value in parts.items())
+        began = time.perf_counter()
+        status, data = await asked(connection, "/translate_file", f"{body}--line--\r\n".encode(), "multipart/form-data; boundary=line")
+        spent, good = time.perf_counter() - began, False
+        if status == 200:
+            path = json.loads(data)["translatedFileUrl"].split("/", 3)[3]
+            good = (await asked(connection, f"/{path}"))[1].decode() == "\n\n".join(known[line] for line in lines)
+        yield spent, good
+
+
+async def speaks(port, rng, known):
+    from websockets.asyncio.client import connect
+    from websockets.exceptions import ConnectionClosed
+    with wave.open(str(ROOT / "tests/data/transcribe/noise.wav")) as file:
+        sound = file.readframes(file.getnframes())
+    expected = None
+    while True:
+        found, at = [], 0
+        async with connect(f"ws://127.0.0.1:{port}/listen?format=s16le&rate=16000", open_timeout=60) as one:
+            async def read():
+                with contextlib.suppress(ConnectionClosed):
+                    async for line in one:
+                        found.append(line)
+            reading = asyncio.ensure_future(read())
+            for at in range(0, len(sound), 16000):
+                await one.send(sound[at:at + 16000])
+                await asyncio.sleep(0.5)  # so long is the piece
+            began = time.perf_counter()
+            await one.send(b"")
+            await reading
+            stable = [line for line in found if '"stable": true' in line]
+            expected = expected or stable
+            yield time.perf_counter() - began, one.close_code == 1000 and stable == expected
+
+
+KINDS = {"documents": sends_documents, "sentences": sends_sentences, "speech": speaks}
+
+
+async def mixed(port, clients, seconds, known):
+    """Returns for each kind a list of the (seconds, whether the answer is right) of each client."""
+    found = {kind: [[] for _ in range(clients // len(KINDS))] for kind in KINDS}
+
+    async def run(kind, i):
+        async for one in KINDS[kind](port, random.Random(f"{kind}{i}"), known):
+            found[kind][i].append(one)
+
+    tasks = [asyncio.ensure_future(run(kind, i)) for kind in KINDS for i in range(clients // len(KINDS))]
+    done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
+    for each in tasks:
+        each.cancel()
+    for each in done:
+        each.result()
+    await asyncio.wait(tasks)
+    return found
+
+
+def measure_mixed(options, lines):
+    lines = [line for line in dict.fromkeys(lines) if line][:2000]
+    known, clients = dict(zip(lines, translated(lines, "--threads", options.threads))), options.mixed
+    with server("--threads", options.threads, "--timeout", 600, "--file-timeout", 600, "--speech", WHISPER, "--listeners", clients,
+                "--read-timeout", 60) as (run, port):
+        before = server_seconds(run.pid)
+        found = asyncio.run(mixed(port, clients, options.seconds, known))
+        spent = server_seconds(run.pid) - before
+    good = True
+    print(f"{clients} clients, {options.seconds} s, {spent:.1f} s of CPU time\n"
+          f"| kind | clients | answers | wrong | fewest of a client | median s | p95 s | slowest s | a client's mean: least, middle, most |")
+    for kind, each in found.items():
+        times = sorted(seconds for one in each for seconds, _ in one)
+        wrong = sum(not right for one in each for _, right in one)
+        means = sorted(sum(seconds for seconds, _ in one) / len(one) for one in each if one)
+        fewest = min(map(len, each))
+        good &= not wrong and fewest > 0 and means[-1] < 5 * max(means[len(means) // 2], 0.2)
+        if times:
+            print(f"| {kind} | {len(each)} | {len(times)} | {wrong} | {fewest} | {times[len(times) // 2]:.2f} | "
+                  f"{times[len(times) * 95 // 100]:.2f} | {times[-1]:.2f} | {means[0]:.2f} {means[len(means) // 2]:.2f} {means[-1]:.2f} |", flush=True)
+    return good
+
+
 def main():
     parser = argparse.ArgumentParser(description="load on examples/server/server.py")
     parser.add_argument("--seconds", type=int, default=60)
@@ -145,10 +261,13 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--sentences", type=int, nargs="+", default=[32, 1])
     parser.add_argument("--lines", help="German sentences; without: words of the demo")
+    parser.add_argument("--mixed", type=int, metavar="N", help="N clients of several kinds at once")
     options = parser.parse_args()
     lines = made_up(4000)
     if options.lines:
         lines = [line.split("\t")[0].strip() for line in open(options.lines, encoding="utf-8") if line.strip()]
+    if options.mixed:
+        sys.exit(not measure_mixed(options, lines))
     good = [measure(options, lines, n) for n in options.sentences]
     sys.exit(not all(good))
 

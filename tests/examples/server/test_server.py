@@ -62,8 +62,8 @@ def translate(port, q, **more):
     return content
 
 
-def metrics(port):
-    _, headers, data = ask(port, "/metrics")
+def metrics(port, key=None):
+    _, headers, data = ask(port, "/metrics", headers={"Authorization": f"Bearer {key}"} if key else {})
     assert headers["content-type"].startswith("text/plain; version=0.0.4")
     return {(one.name, *sorted(one.labels.items())): one.value
             for family in text_string_to_metric_families(data.decode()) for one in family.samples}
@@ -420,8 +420,8 @@ def test_settings_health_metrics_and_cors(german):
     translate(german, [*LINES, LINES[0]])
     after = metrics(german)
     asked = ("path", "/translate"), ("status", "200")
-    for key, more in ((("transformer_requests_total", *asked), 1), (("transformer_translate_seconds_count",), 1),
-                      (("transformer_translate_seconds_bucket", ("le", "+Inf")), 1),
+    for key, more in ((("transformer_requests_total", *asked), 1), (("transformer_work_seconds_count", asked[0]), 1),
+                      (("transformer_waiting_seconds_bucket", ("le", "+Inf"), asked[0]), 1),
                       (("transformer_characters_total",), len("".join(LINES) + LINES[0]))):
         assert after[key] - before.get(key, 0) == more, key
     assert after["transformer_sentences_waiting",] == 0 and after["process_cpu_seconds_total",] > 0
@@ -622,7 +622,7 @@ def test_a_host_is_no_path(german):
         found = raw(german, b"GET /health HTTP/1.1\r\nConnection: close\r\nHost: " + host + b"\r\n\r\n")
         assert found.startswith(b"HTTP/1.1 200 "), (host, found[:200])
     paths = {key[1][1] for key in metrics(german) if key[0] == "transformer_requests_total"}
-    assert paths <= {"/translate", "/detect", "/metrics", "/languages", "/frontend/settings", "/health"}
+    assert paths <= set(ask(german, "/spec")[2]["paths"])
 
 
 def test_logs_are_bounded(tmp_path):
@@ -689,10 +689,17 @@ def test_batches_across_requests():
         assert metrics(port)["transformer_batches_total",] < len(lines) / 4
 
 
-def test_a_full_queue_and_a_timeout():
+def test_a_full_queue_and_a_timeout(tmp_path):
+    """Of one API key, whatever its connections. Another key's requests have a limit of their own."""
     lines = made_up(64)
-    with server("--threads", 1, "--queue", 64, "--timeout", 20) as (_, port):
-        found = in_threads(12, lambda i: post(port, {**GOOD, "q": lines[i:i + 40]}))
+    (tmp_path / "keys").write_text("one\nother\n")
+    with server("--threads", 1, "--queue", 64, "--timeout", 60, "--api-keys", tmp_path / "keys") as (_, port):
+        def sent(i):
+            if i == 12:
+                wait_until(lambda: metrics(port)["transformer_sentences_waiting",])
+                assert post(port, {**GOOD, "q": lines, "api_key": "other"})[2]["translatedText"] == translated(lines)
+            return post(port, {**GOOD, "q": lines[i:i + 40], "api_key": "one"})
+        found = in_threads(13, sent)[:12]
         expected = translated(lines)
         assert {status for status, _, _ in found} == {200, 503}
         for i, (status, headers, content) in enumerate(found):
@@ -700,7 +707,7 @@ def test_a_full_queue_and_a_timeout():
                 assert content["translatedText"] == expected[i:i + 40]
             else:
                 assert int(headers["retry-after"]) >= 1 and "busy" in content["error"]
-        assert translate(port, lines)["translatedText"] == expected
+        assert translate(port, lines, api_key="one")["translatedText"] == expected
     with server("--threads", 1, "--char-limit", 10 ** 6, "--timeout", 0.05) as (_, port):
         status, headers, content = post(port, {**GOOD, "q": made_up(1000)})
         assert (status, content["error"]) == (503, "not translated in 0.05 seconds") and headers["retry-after"]

@@ -78,14 +78,14 @@ def refused(port, pieces=(), query=QUERY, **more):
     return json.loads(lines[-1]), code
 
 
-def number(port, name):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as response:
+def number(port, name, key=""):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics?api_key={key}", timeout=60) as response:
         return sum(float(line.split()[-1]) for line in response.read().decode().splitlines() if line.startswith(name))
 
 
-def wait_until_idle(port):
+def wait_until_idle(port, key=""):
     until = time.monotonic() + 30
-    while number(port, "transformer_listeners"):
+    while number(port, "transformer_listeners", key):
         assert time.monotonic() < until, "a session does not go back to the pool"
         time.sleep(0.05)
 
@@ -222,7 +222,7 @@ def test_wrong_queries(port, query, message):
 
 
 def test_keys_rates_and_origins(tmp_path, expected):
-    (tmp_path / "keys").write_text("secret\n")
+    (tmp_path / "keys").write_text("secret\nprometheus\n")
     with hearing("--api-keys", tmp_path / "keys", "--req-limit", 3, "--cors", "https://a.org", "--log", "--listeners", 1) as port:
         assert refused(port)[0]["status"] == 403 and refused(port, query=f"{QUERY}&api_key=no")[0]["error"] == "Invalid API key"
         key = f"{QUERY}&api_key=secret"
@@ -232,7 +232,7 @@ def test_keys_rates_and_origins(tmp_path, expected):
             assert heard(port, [SOUND, b""], key, origin=origin) == (expected, 1000)
         found, code = refused(port, query=key)
         assert found == {"error": "Slowdown: 3 per 1 minute", "status": 429} and code == 1013
-        assert number(port, 'transformer_requests_total{path="/listen",status="200"}') == 3
+        assert number(port, 'transformer_requests_total{path="/listen",status="200"}', "prometheus") == 3
 
 
 def test_other_paths_and_servers_without_a_model(port):

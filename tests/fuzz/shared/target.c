@@ -1,4 +1,5 @@
-/* A target whose code is in the object file of transformer.c: -DFUZZ_TARGET=fuzz_config and so on. */
+/* A target whose code is in the object file of transformer.c: -DFUZZ_TARGET=fuzz_config and so
+   on. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
-/* The library, and in the same file the targets that call its private functions. clang takes minutes to compile the
-   library with its sanitizers and libFuzzer's counters, so one object file has them for all targets. target.c makes
-   a program of each function here. */
+/* The library, and in the same file the targets that call its private functions. clang takes
+   minutes to compile the library with its sanitizers and libFuzzer's counters, so one object file
+   has them for all targets. target.c makes a program of each function here. */
 #define LLVMFuzzerTestOneInput fuzz_tools
 #include "../tools.c"
 #undef LLVMFuzzerTestOneInput

@@ -1,6 +1,6 @@
 /* One program of five translation units: build/transformer.o has the implementation, this unit has
-   main, b.c includes only the declarations, and static_1.c and static_2.c have static copies of their
-   own. */
+   main, b.c includes only the declarations, and static_1.c and static_2.c have static copies of
+   their own. */
 #include "transformer.h"
 #include "test.h"
 

@@ -1,5 +1,5 @@
-/* A static copy of the library behind one function, whose name is COPY. It leaves out the parts that
-   the function does not need, to compile faster. */
+/* A static copy of the library behind one function, whose name is COPY. It leaves out the parts
+   that the function does not need, to compile faster. */
 #define TRANSFORMER_STATIC
 #ifndef TRANSFORMER_NO_TEXT
 #define TRANSFORMER_NO_TEXT

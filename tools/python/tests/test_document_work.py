@@ -160,6 +160,17 @@ PARAGRAPH = {
     "languages": many('<w:r><w:rPr><w:lang w:val="de-DE"/></w:rPr><w:t>Haus </w:t></w:r>'),
 }
 
+def book(rootfiles, package, items):
+    """A book whose container has these elements. The manifest of its package has these items."""
+    return packed("META-INF/container.xml", f"<rootfiles>{rootfiles}</rootfiles>", **{
+        package: f"<package><manifest>{items}</manifest></package>", "a.xhtml": "<p>Haus"})
+
+
+def raised(n):
+    """The styles of a docx, all of which are superscript."""
+    return f"<w:styles {W}>" + "".join(f'<w:style w:styleId="S{i}"><w:rPr><w:vertAlign w:val="superscript"/></w:rPr></w:style>' for i in range(n)) + "</w:styles>"
+
+
 CUE = "1\n00:00:01,000 --> 00:00:02,000\n"  # what makes a file subtitles
 ROWS = {f"docx: {name}": ("a.docx", lambda n, make=make: docx(f"<w:p>{make(n)}</w:p>")) for name, make in PARAGRAPH.items()}
 ROWS.update({
@@ -255,6 +266,45 @@ ROWS.update({
         "srt": ("1\n00:00:01,000 --> 00:00:02,000\nHaus und\n\n", "<i>a", "-->", "\n"), "txt": ("Haus.\n", "- Haus\n", "> ", " ", "Haus "),
     }.items() for unit in units},
     "html: inside each other": ("a.html", lambda n: ("<b>Haus " * n + "</b>Maus " * n).encode()),
+})
+
+# Two counts that a file controls, both of which grow: n of the one meet n of the other. A part costs much by itself, so there are n / 3
+# parts, and 20 n of what meets them.
+ITEM, ROOTFILE = '<item href="a.xhtml" media-type="text/html"/>', '<rootfile full-path="a.opf"/>'
+PLAIN = f"<w:p {W}>{R}</w:p>"
+ROWS.update({
+    "epub: packages and items": ("a.epub", lambda n: book(ROOTFILE * n, "a.opf", ITEM * n)),
+    "epub: packages that are nowhere, and items": ("a.epub", lambda n: book("".join(f'<rootfile full-path="{i}"/>' for i in range(n)) + ROOTFILE, "a.opf", ITEM * n)),
+    "epub: folders of a package and items": ("a.epub", lambda n: book(f'<rootfile full-path="{"d/" * min(n, 12000)}a.opf"/>', "d/" * min(n, 12000) + "a.opf", ITEM * n)),
+    "epub: folders of items and items": ("a.epub", lambda n: book(ROOTFILE, "a.opf", ITEM.replace("a.x", "d/" * min(n // 10, 300) + "a.x") * n)),
+    "epub: items and parts that they are not": ("a.epub", lambda n: packed("META-INF/container.xml", ROOTFILE, **{"a.opf": f"<package>{ITEM * 20 * n}</package>", **{f"{i}.xhtml": "<p>Haus" for i in range(n // 3)}})),
+    "epub: packages that list the same items": ("a.epub", lambda n: packed("META-INF/container.xml", "".join(f'<rootfile full-path="{i}.opf"/>' for i in range(n // 3)), **{"a.xhtml": "<p>Haus", **{f"{i}.opf": f"<p>{ITEM * 20}</p>" for i in range(n // 3)}})),
+    "epub: links and their targets": ("a.epub", lambda n: packed("a.xhtml", "<p>" + "".join(f"<a href='#{i}'>Haus</a> " for i in range(n)) + "".join(f"<p id='{i}'>Haus</p>" for i in range(n)))),
+    "epub: methods and data": ("a.epub", lambda n: packed("a.xhtml", "<p>Haus", **{"META-INF/encryption.xml": '<EncryptionMethod Algorithm="http://www.idpf.org/2008/embedding"/>' * n + "<CipherReference/>" * n})),
+    "docx: superscript styles and parts": ("a.docx", lambda n: packed("word/styles.xml", raised(10 * n), **{f"word/a{i}.xml": PLAIN for i in range(n // 3)})),
+    "docx: superscript styles of parts": ("a.docx", lambda n: packed("word/styles.xml", raised(10 * n), **{f"word/a{i}.xml": raised(1) for i in range(n // 3)}, **{"word/document.xml": PLAIN})),
+    "docx: relationships and parts": ("a.docx", lambda n: packed("word/document.xml", PLAIN, **{"word/_rels/document.xml.rels": '<Relationship Id="a" Target="a0.xml"/>' * 20 * n, **{f"word/a{i}.xml": PLAIN for i in range(n // 3)}})),
+    "docx: types of content and parts": ("a.docx", lambda n: packed("word/document.xml", PLAIN, **{"[Content_Types].xml": '<Override PartName="/word/a0.xml"/>' * 20 * n, **{f"word/a{i}.xml": PLAIN for i in range(n // 3)}})),
+    "docx: footnotes and references": ("a.docx", lambda n: packed("word/footnotes.xml", f"<w:footnotes {W}>" + "".join(f'<w:footnote w:id="{i}"><w:p>{R}</w:p></w:footnote>' for i in range(n)) + "</w:footnotes>", **{"word/document.xml": f"<w:p {W}>" + "".join(f'{R}<w:r><w:footnoteReference w:id="{i}"/></w:r>' for i in range(n)) + "</w:p>"})),
+    "docx: bookmarks and references": ("a.docx", lambda n: docx("".join(f'<w:p><w:bookmarkStart w:id="{i}" w:name="b{i}"/>{R}<w:bookmarkEnd w:id="{i}"/></w:p>' for i in range(n)) + "".join(f'<w:p>{R}<w:fldSimple w:instr="REF b{i}">{R}</w:fldSimple></w:p>' for i in range(n)))),
+    "docx: styles and paragraphs": ("a.docx", lambda n: packed("word/styles.xml", raised(n), **{"word/document.xml": f"<w:document {W}><w:body>" + "".join(f'<w:p><w:pPr><w:pStyle w:val="S{i}"/></w:pPr>{R}</w:p>' for i in range(n)) + "</w:body></w:document>"})),
+    "docx: columns and rows": ("a.docx", lambda n: docx("<w:tbl><w:tblGrid>" + "<w:gridCol/>" * n + "</w:tblGrid>" + f"<w:tr><w:tc><w:p>{R}</w:p></w:tc></w:tr>" * n + "</w:tbl>")),
+    "pptx: slides and shapes": ("a.pptx", lambda n: packed("ppt/slides/slide.xml", f"<p:sld {A}>" + '<p:sp><p:cNvPr name="a"/><a:p><a:r><a:t>Haus</a:t></a:r></a:p></p:sp>' * n + "</p:sld>", **{f"ppt/slides/slide{i}.xml": f"<p:sld {A}><a:p><a:r><a:t>Haus</a:t></a:r></a:p></p:sld>" for i in range(n // 3)})),
+    "odt: styles and objects": ("a.odt", lambda n: packed("styles.xml", f"<office:styles {T}>" + "".join(f'<style:style style:name="S{i}"><style:text-properties style:text-position="super 58%"/></style:style>' for i in range(20 * n)) + "</office:styles>", **{f"Object {i}/content.xml": f"<text:p {T}>Haus</text:p>" for i in range(n // 3)})),
+    "odt: styles and spans": ("a.odt", lambda n: odt("<office:styles>" + "".join(f'<style:style style:name="T{i}" style:family="text"><style:text-properties/></style:style>' for i in range(n)) + "</office:styles><text:p>" + "".join(f'<text:span text:style-name="T{i}">Haus </text:span>' for i in range(n)) + "</text:p>")),
+    "odt: styles and their parents": ("a.odt", lambda n: odt("<office:styles>" + "".join(f'<style:style style:name="T{i}" style:parent-style-name="T{i - 1}"><style:text-properties style:text-position="super"/></style:style>' for i in range(n)) + "</office:styles><text:p>Haus</text:p>")),
+    "odt: notes and references": ("a.odt", lambda n: odt("".join(f'<text:p>Haus<text:note text:id="{i}"><text:note-body><text:p>Haus</text:p></text:note-body></text:note></text:p>' for i in range(n)) + "".join(f'<text:p><text:note-ref text:ref-name="{i}">1</text:note-ref> Haus</text:p>' for i in range(n)))),
+    "html: attributes and elements": ("a.html", lambda n: ("<p" + " a=b" * n + ">" + "<p>Haus" * n).encode()),
+    "html: attributes and ends": ("a.html", lambda n: ("<b" + " title='Haus'" * n + ">Haus" + "</b>" * n).encode()),
+    "md: columns and rows": ("a.md", lambda n: ("| a " * n + "|\n" + "|-" * n + "|\n" + "| a |\n" * n).encode()),
+    "md: links and their addresses": ("a.md", lambda n: ("".join(f"[a{i}] " for i in range(n)) + "\n\n" + "".join(f"[a{i}]: b\n" for i in range(n))).encode()),
+    "md: footnotes and their texts": ("a.md", lambda n: ("".join(f"Haus[^{i}] " for i in range(n)) + "\n\n" + "".join(f"[^{i}]: Haus\n" for i in range(n))).encode()),
+    **{f"{suffix}: {first} and {then}".replace("\n", " "): (f"a.{suffix}", lambda n, first=first, then=then, begin=CUE if suffix == "srt" else "": (begin + first * n + then * n).encode())
+       for suffix, firsts, thens in (
+           ("html", ("<b>", "<table>", "<ul><li>", "<a title='Haus'>", "<svg>"), ("<p>Haus", "Haus. ", "</i>", "<td>a", "</ul>")),
+           ("md", ("> ", "- ", "*a ", "[", "`a "), ("Haus\n", "](b) ", "*", "`", "| a |\n")),
+           ("srt", ("<i>", "Haus\n", "{"), ("</i>", "Haus. ", "1\n00:00:01,000 --> 00:00:02,000\n")),
+           ("txt", ("> ", "- "), ("Haus\n", "Haus. ", "> "))) for first in firsts for then in thens},
 })
 
 
@@ -353,7 +403,7 @@ def test_many_elements_end_soon(some):
 
 
 @pytest.mark.skipif(not ATTACKS.is_dir(), reason="the attacks are not here")
-@pytest.mark.parametrize("name", ["hang.docx", "run.pptx", "run_tabs.docx", "enc40000.epub"])
+@pytest.mark.parametrize("name", ["hang.docx", "run.pptx", "run_tabs.docx", "enc40000.epub", "../load/rootfiles.epub"])
 def test_attacks_end(name):
     assert through(name, (ATTACKS / name).read_bytes())
 
@@ -374,6 +424,30 @@ def test_limits_are_named():
     refused("declares entities or elements", "a.docx", packed("word/document.xml", f'<!DOCTYPE a [<!ATTLIST w:p a CDATA "x">]><w:p {W}/>'))
     with pytest.raises(FileError, match="unpack to more than 200 times"):
         File(packed("word/document.xml", f"<w:p {W}>{R}</w:p>", **{"word/a.xml": " " * (1 << 24)}), "a.docx")
+
+
+def test_time_is_limited(monkeypatch):
+    """Reading and writing share the seconds of a file. The translation between them does not count."""
+    refused_after = "^a.docx: reading and writing it takes more than 5 seconds of CPU"
+    clock = [0.0]
+    monkeypatch.setattr(office_paragraphs.time, "thread_time", lambda: clock[0])
+    read = office_xml.Section.read
+
+    def slow(*given):
+        clock[0] += 3
+        read(*given)
+    monkeypatch.setattr(office_xml.Section, "read", slow)
+    file = File(docx(f"<w:p>{R}</w:p>"), "a.docx", seconds=5)
+    clock[0] += 100
+    assert file.join(["Maus"])
+    data = packed("word/document.xml", PLAIN, **{"word/a.xml": PLAIN})
+    with pytest.raises(FileError, match=refused_after):
+        File(data, "a.docx", seconds=5)
+    file = File(data, "a.docx", seconds=7)
+    clock[0] += 100
+    monkeypatch.setattr(office_xml.XmlPart, "join", lambda *given: clock.__setitem__(0, clock[0] + 3) or [])
+    with pytest.raises(FileError, match="more than 7 seconds"):
+        file.join(file.texts)
 
 
 def test_parts_that_lie_over_others():

@@ -17,6 +17,7 @@ LETTER = word(f"<w:p {W}><w:r><w:t>Guten Tag.</w:t></w:r></w:p>")
 TEXT = archive({"mimetype": "application/vnd.oasis.opendocument.text-template", "content.xml": "<a/>"})
 BOOK = archive({"mimetype": "application/epub+zip", "a.xhtml": "<p>Guten Tag."})
 SUB, MPL, SAMI = b"{1}{25}Guten Tag.\n", b"[1][25]Guten Tag.\n", b"<SAMI><BODY><SYNC Start=0><P>Guten Tag.</SAMI>\n"
+ASS = b"[Script Info]\n[Events]\nDialogue: 0,0:00:01.00,0:00:02.00,Default,,0,0,0,,Guten Tag.\n"
 TTML = b'<?xml version="1.0"?>\n<tt xmlns="http://www.w3.org/ns/ttml"><body><p begin="0s">Guten Tag.</p></body></tt>'
 OLE = b"\xd0\xcf\x11\xe0" + bytes(600)
 
@@ -34,7 +35,7 @@ def german():
     ("a.srt", PAGE, ".html", "although"), ("a.txt", FILM, ".srt", "although"), ("a.srt", WEB, ".srt", "its name and first bytes"), ("a.txt", WEB, ".vtt", "although"),
     ("a", PAGE.decode().encode("utf-16"), ".html", "its first bytes"), ("a", b"\xef\xbb\xbf" + WEB, ".vtt", "its first bytes"),
     ("a.sub", SUB, ".sub", "its name and first bytes"), ("a", SUB, ".sub", "its first bytes"), ("a.dfxp", TTML, ".dfxp", "its name and first bytes"),
-    ("a", MPL, ".mpl", "its first bytes"), ("a.sami", SAMI, ".sami", "its name and first bytes"), ("a", SAMI, ".smi", "its first bytes"),
+    ("a", MPL, ".mpl", "its first bytes"), ("a.ssa", ASS, ".ssa", "its name and first bytes"), ("a", ASS, ".ass", "its first bytes"), ("a.sami", SAMI, ".sami", "its name and first bytes"), ("a", SAMI, ".smi", "its first bytes"),
     ("a", TTML, ".ttml", "its first bytes"), ("a.sbv", b"0:01.0,0:02.0\nGuten Tag.\n", ".sbv", "its name"),
     ("a.txt", "Guten Tag".encode("utf-16"), ".txt", "its name"), ("a.md", b"# Tag", ".md", "its name"),
     ("a", b"<?xml version='1.0'?><!-- a --><html lang='de'>", ".html", "its first bytes"), ("a.txt", b"12:30 --> 13:30", ".txt", "its name")])

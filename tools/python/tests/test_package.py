@@ -503,3 +503,26 @@ def test_detect_language_names_its_extra(monkeypatch):
     transformer_h.detecting._full.cache_clear()
     with pytest.raises(ImportError, match=r"detect_language needs py3langid: pip install 'transformer-h\[detect\]'"):
         transformer_h.detect_language("a", ["de"])
+
+
+def _translated(model, text):
+    return model.translate(text)
+
+
+def test_a_model_pickles_as_its_path(german, monkeypatch, tmp_path):
+    """As Spark, Ray, Dask and process pools send it, also from another folder."""
+    import multiprocessing
+    monkeypatch.chdir(GERMAN.parent)
+    with Model(GERMAN.name, weights="i8") as model:
+        data = pickle.dumps(model)
+        assert len(data) < 1000
+        monkeypatch.chdir(tmp_path)
+        with pickle.loads(data) as same:
+            assert same.translate(LINES[:3]) == model.translate(LINES[:3])
+            assert repr(same).partition(":")[2] == repr(model).partition(":")[2]
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            assert pool.apply(_translated, (model, LINES[0])) == model.translate(LINES[0])
+    with pytest.raises(ValueError, match="the model is closed"):
+        pickle.dumps(model)
+    with Model(GERMAN.read_bytes()) as model, pytest.raises(TypeError, match="a Model of bytes does not pickle: give Model the path"):
+        pickle.dumps(model)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Literal, Mapping, Sequence
 
 from ._transformer import ffi, lib
-from .arguments import (check_call, check_choice, check_flag, check_integer, check_mapping, check_path, check_text, check_texts,
+from .arguments import (check_call, check_choice, check_flag, check_integer, check_mapping, check_number, check_path, check_text, check_texts,
                         wrong_type)
 from .detecting import detect_language
 from .errors import Error, LanguageError, MissingFileError, Status
@@ -57,7 +57,7 @@ def get_include() -> str:
 
 
 def translate_file(model: Model | Sequence[Model], path: str | os.PathLike[str], out: str | os.PathLike[str], *,
-                   most: int = 1 << 29, format: str | None = None, **options: Any) -> list[str]:
+                   most: int = 1 << 29, seconds: float = 300.0, format: str | None = None, **options: Any) -> list[str]:
     """Translates a document into the file `out`, which is written whole or not at all, and may be `path` itself. Its
     suffix and first bytes say what the file is: docx, pptx, odt, odp, epub, html, txt, md, srt, vtt, and files with source and
     target: xlf, tmx, ts, po, xml of Android, strings, xcstrings, resx, arb. If they disagree, the bytes count, and format="docx" and so on says it instead of both. A list of models translates with one
@@ -66,8 +66,9 @@ def translate_file(model: Model | Sequence[Model], path: str | os.PathLike[str],
     long for the model stays as it is and is counted there; other errors end the translation. With on_error="copy" all such
     sentences stay, and with "raise" none.
 
-    Raises transformer_h.documents.FileError, a ValueError, for a file that cannot be read or has more than `most`
-    bytes, unpacked or not; then nothing is written. Archives need lxml: pip install "transformer-h[documents]"."""
+    Raises transformer_h.documents.FileError, a ValueError, for a file that cannot be read, has more than `most`
+    bytes, unpacked or not, or takes more than `seconds` of CPU to be read and written (its translation does not count); then
+    nothing is written. Archives need lxml: pip install "transformer-h[documents]"."""
     for i, one in enumerate(model if isinstance(model, (list, tuple)) else [model]):
         if not isinstance(one, Model):
             wrong_type(f"model[{i}]" if isinstance(model, (list, tuple)) else "model", one, "Model, or a list of Model")
@@ -75,7 +76,7 @@ def translate_file(model: Model | Sequence[Model], path: str | os.PathLike[str],
         raise ValueError("model is an empty list")
     path, out, most = check_path("path", path), check_path("out", out), check_integer("most", most, 1, 2 ** 62)
     from .documents import translate as run
-    return run(model, path, out, most=most, format=format, **options)
+    return run(model, path, out, most=most, seconds=check_number("seconds", seconds), format=format, **options)
 
 
 def download(source_language: str, target_language: str, *, source: str = "firefox", architecture: str | None = None,

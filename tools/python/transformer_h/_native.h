@@ -129,10 +129,11 @@ static void th_terms_free(void *list) {
 }
 static void th_free(void *memory) { free(memory); }
 
-/* Puts the terms of a list, which may be NULL, into the text of one hypothesis, if they are in its source,
-   and aligns the text with the source, which has at most `most` tokens. *out is the new text, and with
-   is_aligned *tokens has a markup_token for each token. Line breaks of an aligned text become spaces. The
-   caller frees both with th_free. *out is NULL if there is nothing to do. */
+/* Puts the terms of a list, which may be NULL, into the text of one hypothesis, if they are in its
+   source, and aligns the text with the source, which has at most `most` tokens. *out is the new
+   text, and with is_aligned *tokens has a markup_token for each token. Line breaks of an aligned
+   text become spaces. The caller frees both with th_free. *out is NULL if there is nothing to
+   do. */
 static tfm_status th_aligned(const void *list, int is_aligned, tfm_session *reader, int32_t most,
                              const tfm_model *model, tfm_session *session, int32_t row,
                              int32_t rank, const char *source, size_t n_source, const char *text,
@@ -180,7 +181,8 @@ static size_t th_placeholder(const char *text, size_t size, size_t at) {
     return protect_placeholder(text, size, at);
 }
 
-/* Returns how many texts a session with these options translates together: at most `most`, fewer if they are long. */
+/* Returns how many texts a session with these options translates together: at most `most`, fewer if
+   they are long. */
 static int32_t th_batch_rows(const tfm_model *model, const tfm_session_options *options,
                              int32_t most) {
     return batches_rows(model, options, most, batches_limit(tfm_model_config(model), most));
@@ -223,8 +225,8 @@ static const char *th_document_sentence(const void *document, size_t i, size_t *
     return s->text;
 }
 
-/* Writes for each sentence whether the document needs to know which bytes of the source each token of its translation
-   comes from. */
+/* Writes for each sentence whether the document needs to know which bytes of the source each token
+   of its translation comes from. */
 static void th_document_needs_tokens(const void *document, unsigned char *needs) {
     const markup_document *m = &((const struct document_in_work *)document)->markup;
     size_t i;
@@ -237,8 +239,8 @@ static const char *th_document_refused(const void *document) {
     return markup_no_times(&((const struct document_in_work *)document)->markup);
 }
 
-/* Returns a line for each kind of text that stayed in the last th_document_join, of *size bytes, which the caller
-   frees with th_free; NULL if there is none. */
+/* Returns a line for each kind of text that stayed in the last th_document_join, of *size bytes,
+   which the caller frees with th_free; NULL if there is none. */
 static char *th_document_left(const void *document, size_t *size) {
     text_buffer out;
     memset(&out, 0, sizeof out);
@@ -247,8 +249,8 @@ static char *th_document_left(const void *document, size_t *size) {
     return out.data;
 }
 
-/* Begins the document again, with translations of its sentences. lang, which may be NULL, is for the html element, and
-   must stay in memory until th_document_end. */
+/* Begins the document again, with translations of its sentences. lang, which may be NULL, is for
+   the html element, and must stay in memory until th_document_end. */
 static void th_document_begin(void *document, const char *lang) {
     struct document_in_work *d = (struct document_in_work *)document;
     text_buffer_free(&d->out);
@@ -256,8 +258,9 @@ static void th_document_begin(void *document, const char *lang) {
     markup_begin(&d->markup);
 }
 
-/* Appends translations of the next n sentences. Translation i ends at byte ends[2 * i] of text, and its tokens end at byte
-   ends[2 * i + 1] of tokens. A sentence whose translation is empty is copied. Returns 0 if there is no memory. */
+/* Appends translations of the next n sentences. Translation i ends at byte ends[2 * i] of text, and
+   its tokens end at byte ends[2 * i + 1] of tokens. A sentence whose translation is empty is
+   copied. Returns 0 if there is no memory. */
 static int th_document_put(void *document, const char *text, const char *tokens, const size_t *ends,
                            size_t n) {
     struct document_in_work *d = (struct document_in_work *)document;
@@ -273,8 +276,8 @@ static int th_document_put(void *document, const char *text, const char *tokens,
     return ok;
 }
 
-/* Returns the document with the translations, of *size bytes, which the caller frees with th_free; NULL if there is no
-   memory. */
+/* Returns the document with the translations, of *size bytes, which the caller frees with th_free;
+   NULL if there is no memory. */
 static char *th_document_end(void *document, size_t *size) {
     struct document_in_work *d = (struct document_in_work *)document;
     text_buffer out;
@@ -287,7 +290,8 @@ static char *th_document_end(void *document, size_t *size) {
 
 static void th_transcriber_defaults(transcriber_options *o) { transcriber_defaults(o); }
 
-/* Returns a transcriber, which th_transcriber_free frees, or NULL. The model file is at path, or in memory. */
+/* Returns a transcriber, which th_transcriber_free frees, or NULL. The model file is at path, or in
+   memory. */
 static void *th_transcriber_load(const tfm_model *model, const char *path, const void *data,
                                  size_t size, int32_t threads, int32_t beam, int fast,
                                  tfm_error *err) {
@@ -322,8 +326,8 @@ static tfm_status th_transcriber_survey(void *h, tfm_error *err) {
     return transcriber_survey(&all, 1, err);
 }
 
-/* Hears the next window. *n becomes the number of its segments, or -1 at the end; seconds [2]: how much
-   has been heard, and how long the sound is. */
+/* Hears the next window. *n becomes the number of its segments, or -1 at the end; seconds [2]: how
+   much has been heard, and how long the sound is. */
 static tfm_status th_transcriber_next(void *context, int32_t *n, double *seconds, tfm_error *err) {
     transcriber *h = (transcriber *)context;
     tfm_status status = transcriber_next(h, err);
@@ -379,8 +383,8 @@ typedef struct th_live_text {
     int32_t stable;
 } th_live_text;
 
-/* Begins to hear live sound with a transcriber that was loaded for TRANSCRIBER_LIVE hypotheses. Returns what
-   th_live_free frees, or NULL. */
+/* Begins to hear live sound with a transcriber that was loaded for TRANSCRIBER_LIVE hypotheses.
+   Returns what th_live_free frees, or NULL. */
 static void *th_live_begin(void *h, const transcriber_options *o, tfm_error *err) {
     live *l = (live *)malloc(sizeof *l);
     live_options how;
@@ -395,8 +399,9 @@ static void th_live_free(void *l) {
     free(l);
 }
 
-/* Feeds n samples: floats of 4 bytes or integers of 2, little-endian. *is_behind: more sound waits, which should be
-   fed before th_live_next. n 0: no sound comes now, so what has come is heard. now, waited: see live_is_behind. */
+/* Feeds n samples: floats of 4 bytes or integers of 2, little-endian. *is_behind: more sound waits,
+   which should be fed before th_live_next. n 0: no sound comes now, so what has come is heard. now,
+   waited: see live_is_behind. */
 static tfm_status th_live_feed(void *context, const char *bytes, size_t n, int32_t is_float,
                                double now, double waited, int32_t *is_behind, tfm_error *err) {
     live *l = (live *)context;
@@ -419,8 +424,8 @@ static tfm_status th_live_feed(void *context, const char *bytes, size_t n, int32
 }
 static tfm_status th_live_finish(void *l, tfm_error *err) { return live_finish((live *)l, err); }
 
-/* Makes the next run, if one is due. *n becomes the number of its texts in out [2], or -1 if none is due. Their
-   pointers serve until the next call. */
+/* Makes the next run, if one is due. *n becomes the number of its texts in out [2], or -1 if none
+   is due. Their pointers serve until the next call. */
 static tfm_status th_live_next(void *context, int32_t *n, th_live_text *out, tfm_error *err) {
     live *l = (live *)context;
     tfm_status status;

@@ -3,26 +3,12 @@ manual convert/published.py has."""
 
 from __future__ import annotations
 
-import argparse
-import re
 import sys
-from typing import NoReturn
 
-from .arguments import did_you_mean
-from .convert.printing import run
+from .convert.printing import Parser, run
 from .extras import missing_package
 
 __all__ = ["Parser", "run", "transformer_model"]
-
-
-class Parser(argparse.ArgumentParser):
-    """Suggests an option for one that it does not know."""
-
-    def error(self, message: str) -> NoReturn:
-        if unknown := re.match(r"unrecognized arguments: (.*)", message):
-            word = next((each for each in unknown[1].split() if each.startswith("-")), "").partition("=")[0]
-            message += did_you_mean(word, [each for each in self._option_string_actions if each.startswith("--")])
-        super().error(message)
 
 
 def transformer_model() -> int:

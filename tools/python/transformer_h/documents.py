@@ -16,7 +16,7 @@ import posixpath
 import re
 import stat
 import zipfile
-from collections import Counter
+from collections import ChainMap, Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence
@@ -27,7 +27,7 @@ from .arguments import check_choice
 from .kinds import kind_of
 from .languages import language_tag
 from .markup import Document
-from .office_xml import FileError, XmlPart, etree
+from .office_xml import FileError, Work, XmlPart, etree
 from .pairs_formats import READERS, charset_of
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 MOST = 1 << 29  # bytes of a file, and of all parts of an archive when they are unpacked
 MOST_TEXT = 1 << 26  # bytes of the parts that have texts: in memory, XML is up to 100 times as large as in a file
 MOST_PARTS = 20000
+MOST_JOINED = 1 << 23  # characters of all names in the packages of a book, each with the folder of its package
+MOST_SECONDS = 300.0  # of CPU, to read and write a file
 MOST_KEPT = 1 << 17  # bytes of the first parts, whose trees stay in memory until they are written; others are read again
 # The parts with texts unpack to at most as many times their bytes in the archive. Fewer bytes than FEW are always read.
 MOST_RATIO, FEW = 200, 1 << 22
@@ -48,7 +50,7 @@ _ENCODINGS = re.compile(r"utf-(8|16)(-sig|-[bl]e)?|ascii|iso8859-\d+|cp(125\d|86
 
 # Which format of Document a file's texts have, and which parts of an archive have texts.
 TEXTS = {".txt": "wrapped", ".html": "html", ".htm": "html", ".xhtml": "html", ".md": "markdown", ".srt": "srt", ".vtt": "srt",
-         ".sub": "srt", ".mpl": "srt", ".sbv": "srt", ".ttml": "html", ".dfxp": "html", ".smi": "html", ".sami": "html"}
+         ".sub": "srt", ".mpl": "srt", ".sbv": "srt", ".ass": "srt", ".ssa": "srt", ".ttml": "html", ".dfxp": "html", ".smi": "html", ".sami": "html"}
 ARCHIVES = {
     ".docx": r"(word|docProps)/.*\.xml",
     ".pptx": r"(ppt|docProps)/.*\.xml",
@@ -112,11 +114,12 @@ class File:
     lang is the language of the translation, which files with a text in several languages need. counts has how many units of a
     file with source and target are "translated", "left" and "failed", which join counts.
     Raises FileError for a file that cannot be read, that is larger than `most` bytes, unpacked or not, or that has
-    more than `most_text` bytes of text."""
+    more than `most_text` bytes of text, or that takes more than `seconds` of CPU to be read and written."""
 
     def __init__(self, data: bytes, name: str, most: int = MOST, most_text: int = MOST_TEXT, format: str | None = None,
-                 lang: str | None = None) -> None:
+                 lang: str | None = None, seconds: float = MOST_SECONDS) -> None:
         self.name = name
+        self._work = Work(name, seconds)
         self._found: Counter[str] = Counter()
         if len(data) > most:
             raise FileError(f"{name}: larger than {most} bytes")
@@ -145,6 +148,7 @@ class File:
                 Document(self.texts[0], "srt")
             except ValueError as e:
                 raise FileError(f"{name}: {e}") from None
+        self._work.end()
 
     @property
     def left(self) -> list[str]:
@@ -217,7 +221,7 @@ class File:
                 re.search(rb"\.idpf\.org/2008/embedding|ns\.adobe\.com/pdf/enc#RC", one[0])
                 for one in re.finditer(rb"<(?:[\w.-]+:)?EncryptionMethod\b[^<>]*>", encryption)):
             raise FileError(f"{self.name}: encrypted (DRM)")
-        shifted: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+        shifted: Sequence[ChainMap[str, None]] = ()
         for part in parts:
             for pattern, what in _LEFT_PARTS.items():
                 if re.fullmatch(pattern, part.filename):
@@ -225,6 +229,7 @@ class File:
         for part in sorted(parts, key=lambda part: not re.fullmatch(r"(word/)?styles\.xml", part.filename)):
             if part.filename not in kinds:
                 continue
+            self._work.check()
             where, content = f"{self.name}: part {part.filename[:200]!r}", self._read(part.filename)
             tags += content.count(b"<")
             most_tags = max(FEW_TAGS, MOST_TAGS * packed)
@@ -233,7 +238,7 @@ class File:
             if kinds[part.filename] == "html":
                 self._parts[part.filename] = _Text(content, where, True)
                 continue
-            made = XmlPart(content, where, self._found, shifted, kept + len(content) <= MOST_KEPT)
+            made = XmlPart(content, where, self._found, shifted, kept + len(content) <= MOST_KEPT, self._work)
             kept += len(content) if made.kept else 0
             self._parts[part.filename] = made
             if re.fullmatch(r"(word/)?styles\.xml", part.filename):
@@ -248,17 +253,27 @@ class File:
                  for part in parts if re.fullmatch(ARCHIVES[self.suffix], part.filename, re.I) and not _RESOURCES.fullmatch(part.filename)}
         if self.suffix != ".epub":
             return kinds
-        sizes = {part.filename: part.file_size for part in parts}
+        joined = 0  # characters of the names in the packages, with their folders
+        sizes, left = {part.filename: part.file_size for part in parts}, min(most, FEW)
 
         def small(name: str) -> bytes:
-            return self._read(name) if sizes.get(name, most) < min(most, FEW) else b""
+            """Reads a part, if it and those that were read before are not too large together."""
+            nonlocal left
+            left -= sizes.get(name, 0)
+            return self._read(name) if left > 0 else b""
         packages = [_attribute(one[0], "full-path") for one in re.finditer(rb"<(?:[\w.-]+:)?rootfile\b[^<>]*>", small("META-INF/container.xml"))]
-        for package in packages or [name for name in kinds if name.lower().endswith(".opf")]:
+        for package in dict.fromkeys(packages or [name for name in kinds if name.lower().endswith(".opf")]):
             if package not in sizes:
                 continue
             kinds[package] = "xml"
+            folder = posixpath.dirname(package)
             for item in re.finditer(rb"<(?:[\w.-]+:)?item\b[^<>]*>", small(package)):
-                name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(_attribute(item[0], "href"))))
+                self._work.check()
+                name = unquote(_attribute(item[0], "href"))
+                joined += len(folder) + len(name)
+                if joined > MOST_JOINED:
+                    raise FileError(f"{self.name}: the names in its packages have more than {MOST_JOINED} characters")
+                name = posixpath.normpath(posixpath.join(folder, name))
                 kind = BOOK_TYPES.get(_attribute(item[0], "media-type").strip().lower())
                 if name in sizes and kind:
                     kinds[name] = kind
@@ -298,7 +313,9 @@ class File:
         if len(made) != len(self.texts):
             raise ValueError(f"{len(made)} texts for {len(self.texts)}")
         parts, at = {}, 0
+        self._work.begin()
         for name, part in self._parts.items():
+            self._work.check()
             parts[name] = part.join(made[at:at + len(part.texts)], lang, partial(self._read, name))
             at += len(part.texts)
         if self.suffix not in ARCHIVES:
@@ -324,7 +341,7 @@ def _raise(error: Exception) -> None:
 
 
 def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out: str | os.PathLike[str], *,
-              most: int = MOST, format: str | None = None, taken: Callable[[str], object] | None = None,
+              most: int = MOST, seconds: float = MOST_SECONDS, format: str | None = None, taken: Callable[[str], object] | None = None,
               counted: Callable[[dict[str, int]], object] | None = None, **options: Any) -> list[str]:
     """Translates a file into another one; transformer_h.translate_file documents it. taken is called with what the file is taken as,
     counted with File.counts."""
@@ -332,7 +349,7 @@ def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out:
     lang = options.get("target_language") if options.get("lang") is None else options["lang"]
     lang = lang or models[-1].config.get("target_language") or None  # if the model file says it
     with open(path, "rb") as stream:
-        file = File(stream.read(most + 1), os.fspath(path), most, format=format, lang=lang)
+        file = File(stream.read(most + 1), os.fspath(path), most, format=format, lang=lang, seconds=seconds)
     if taken is not None:
         taken(file.taken_as)
     texts, on_error = file.texts, options.pop("on_error", None)

@@ -26,6 +26,7 @@ _HTML = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!do
 _TIME = rb"(?:\d*:)?\d+:\d+[.,:]\d+"
 _TTML = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:tt:)?tt\s[^>]*xmlns", re.I | re.S)
 _SAMI = re.compile(rb"\s*<sami[\s>]", re.I)
+_ASS = re.compile(rb"\s*\[script info\]", re.I)
 _SUB, _MPL = re.compile(rb"\s*\{\d+\}\{\d*\}"), re.compile(rb"\s*\[\d+\]\[\d*\]")
 _SRT = re.compile(rb"\s*(?:\d+[ \t]*(?:\r\n|\r|\n))?" + _TIME + rb"[ \t]*-->[ \t]*" + _TIME)
 _NO_TEXT = "not text", "save it as one of these"
@@ -83,6 +84,8 @@ def of_bytes(data: bytes) -> tuple[str, tuple[str, str] | None]:
         return ".ttml", None
     if _SAMI.match(first):
         return ".smi", None
+    if _ASS.match(first):
+        return ".ass", None
     if _SUB.match(first):
         return ".sub", None
     if _MPL.match(first):

@@ -37,12 +37,16 @@ class Model:
     map uses a packed file where it is on disk; nobody may change the file meanwhile. in_place leaves F32
     matrices where they are in memory: this takes less memory, but makes batches slower. exact computes the
     same bits as other machines, also where that is slower; model.arithmetic tells whether two machines agree.
+
+    A Model pickles as its path and these options. So Spark, Ray, Dask and process pools can send it, and each process loads the
+    file, which must be under the same path there. A Model of bytes has no path, so it does not pickle.
     """
 
     def __init__(self, path: str | os.PathLike[str] | bytes, *,
                  weights: Literal["f32", "f16", "bf16", "i8"] | None = None,
                  map: bool = False, in_place: bool = False, exact: bool = False) -> None:
         options, err = ffi.new("tfm_model_options *"), ffi.new("tfm_error *")
+        self._options = {"weights": weights, "map": map, "in_place": in_place, "exact": exact}
         if weights is not None:
             options.weights = check_choice("weights", weights, {
                 name: value for name, value in enum_names(ffi.typeof("tfm_weight_type")).items()
@@ -83,6 +87,12 @@ class Model:
             more = ", ..." if len(languages) > 8 else ""
             said.append(f"{len(languages)} languages: {', '.join(languages[:8])}{more}")
         return f"Model({self._name}: {', '.join(said)}{', closed' if self._sessions.model is None else ''})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._data is not None:
+            raise TypeError("a Model of bytes does not pickle: give Model the path of a file that every process can read")
+        self._sessions.check_open()
+        return _loaded, (self._path, self._options)
 
     def __enter__(self) -> Model:
         return self
@@ -603,3 +613,8 @@ class Model:
         raise_error(lib.tfm_session_forward(session, requests_of(src), src.rows, tgt.lists, options, logits, worker.err),
                     worker.err)
         return out
+
+
+def _loaded(path: str, options: dict[str, Any]) -> Model:
+    """Returns the Model that was pickled."""
+    return Model(path, **options)

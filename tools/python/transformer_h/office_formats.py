@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Container
 
 try:
     from lxml import etree
@@ -22,8 +22,8 @@ class Styles:
     """Names of styles: those that change nothing, and those that are superscript or subscript."""
 
     plain: frozenset[str] = frozenset()
-    raised: frozenset[str] | None = frozenset()  # None: superscript is text
-    lowered: frozenset[str] = frozenset()
+    raised: Container[str] | None = frozenset()  # None: superscript is text
+    lowered: Container[str] = frozenset()
 
 
 class Copies:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from functools import cache
-from typing import Any
+from typing import Any, Sequence
 
 try:
     from lxml import etree
@@ -130,21 +131,23 @@ def val_of(element: Any) -> str:
     return ""
 
 
-def shifted_styles(root: Any, raised: frozenset[str], lowered: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """Returns the names of the styles that are superscript and of those that are subscript, with those that are known."""
-    found = set(raised), set(lowered)
+def shifted_styles(root: Any, shifted: Sequence[ChainMap[str, None]]) -> tuple[ChainMap[str, None], ChainMap[str, None]]:
+    """Returns the names of the styles that are superscript and of those that are subscript. shifted: those of other parts, which are
+    not copied, because an archive may have many parts and many styles."""
+    found = shifted[0].new_child(), shifted[1].new_child()
     for style in root.iter(*names("w:style")):
         kinds = {val_of(one) for one in style.iter(*RAISE)}
         for some, kind in zip(found, ("superscript", "subscript")):
             if kind in kinds:
-                some.update(value for name, value in style.items() if tag_name(name) == "styleId")
+                some.update((value, None) for name, value in style.items() if tag_name(name) == "styleId")
     space = SPACES["style"][0]
     for style in root.iter(f"{{{space}}}style"):
         for some, sign in zip(found, (r"super|\+?0*[1-9]\d*%", r"sub|-0*[1-9]\d*%")):
-            if style.get(f"{{{space}}}parent-style-name") in some or any(
-                    re.match(sign, one.get(f"{{{space}}}text-position", "")) for one in style):
-                some.add(style.get(f"{{{space}}}name"))
-    return frozenset(found[0] - {None}), frozenset(found[1] - {None})
+            name = style.get(f"{{{space}}}name")
+            if name is not None and (style.get(f"{{{space}}}parent-style-name") in some or any(
+                    re.match(sign, one.get(f"{{{space}}}text-position", "")) for one in style)):
+                some[name] = None
+    return found
 
 
 def text_inside(element: Any) -> str:

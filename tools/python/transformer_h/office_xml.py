@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections import Counter
+from collections import ChainMap, Counter
 from typing import Any, Callable, Iterator, Sequence
 from xml.parsers import expat
 
@@ -17,7 +17,7 @@ from .drop_caps import drop_caps
 from .languages import set_language
 from .office_formats import MOST_COPIES, Copies, Styles
 from .office_names import ALT, DATA, LEFT, LETTER, LETTERS, NO_XML, NUMBERING, NUMBERS, PARAGRAPH, SPACES, names, shifted_styles
-from .office_paragraphs import FileError, Paragraph
+from .office_paragraphs import FileError, Paragraph, Work, WorkError
 from .office_plain import plain_paragraph
 
 MOST_NAMESPACES = 300
@@ -119,9 +119,10 @@ class Sections:
 class Section:
     """What is read of a section of a part."""
 
-    def __init__(self, root: Any, styles: Styles, copies: Copies, left: Counter[str], data: set[str]) -> None:
+    def __init__(self, root: Any, styles: Styles, copies: Copies, left: Counter[str], data: set[str],
+                 work: Work) -> None:
         """data gets what the section has of DATA."""
-        self.root = root
+        self.root, self.work = root, work
         self.paragraphs: list[Paragraph] = []
         self.attributes: list[tuple[Any, str]] = []
         self.drop_caps = drop_caps(root)
@@ -144,6 +145,7 @@ class Section:
             elif tag in NUMBERS:
                 walk.skip_subtree()
             elif tag in PARAGRAPH:
+                self.work.check()
                 nested += 1
                 if nested > MOST_NESTED:  # each moves with what is in it
                     raise FileError(f"more than {MOST_NESTED} paragraphs inside each other")
@@ -169,6 +171,7 @@ class Section:
         """Puts texts in the tree. known: the texts that were read. rewrites: also where they are the same."""
         at = 0
         for paragraph in self.paragraphs:
+            self.work.check()
             paragraph.copies, paragraph.left = copies, left
             begin, at = at, at + len(paragraph.raw)
             paragraph.texts = None if rewrites else [*known[begin:at]]
@@ -185,9 +188,11 @@ class XmlPart:
     In memory, XML is much larger than in a file. So the body of a document is read in sections, and read again when its
     translation is written. Of a section, only the texts are kept between the two. A part without sections is read once if `keep` says so."""
 
-    def __init__(self, data: bytes, where: str, left: Counter[str], shifted: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
-                 keep: bool = True) -> None:
-        """shifted: the superscript and the subscript styles of other parts. keep: a part without sections stays in memory."""
+    def __init__(self, data: bytes, where: str, left: Counter[str], shifted: Sequence[ChainMap[str, None]] = (),
+                 keep: bool = True, work: Work | None = None) -> None:
+        """shifted: the superscript and the subscript styles of other parts. keep: a part without sections stays in memory. work:
+        the limit of time."""
+        self.work = work or Work(where, float("inf"))
         self.check_start(data, where)
         self.where, self.left, self.size = where, left, len(data)
         self.rewrites = False  # for tests: paragraphs with the same texts are written, too
@@ -199,14 +204,16 @@ class XmlPart:
             for tree, part in self.trees(data):
                 self.check_names(tree.getroot(), part)
                 if not self.counts:
-                    self.shifted = shifted_styles(tree.getroot(), *shifted)
+                    self.shifted = shifted_styles(tree.getroot(), shifted or (ChainMap(), ChainMap()))
                     self.styles = Styles(self.plain_styles(tree.getroot()), *self.shifted)
-                section = Section(tree.getroot(), self.styles, Copies(0, left), left, found)
+                section = Section(tree.getroot(), self.styles, Copies(0, left), left, found, self.work)
                 self.kept = (tree, section) if keep and not self.sections.begins else None
                 texts = section.texts()
                 self.counts.append(len(texts))
                 self.texts += texts
                 del tree, section
+        except WorkError:
+            raise
         except FileError as e:
             raise FileError(f"{where}: {e}") from None
         except RecursionError:
@@ -289,7 +296,7 @@ class XmlPart:
         around, made = b"", []  # the part without its sections, and the sections
         for number, (tree, section) in enumerate([self.kept] if self.kept else ((tree, None) for tree, _ in self.trees(read())), -1):
             root, count = tree.getroot(), self.counts[number + 1]
-            section = section or Section(root, self.styles, copies, Counter(), set())
+            section = section or Section(root, self.styles, copies, Counter(), set(), self.work)
             section.write(texts[at:at + count], self.texts[at:at + count], copies, self.left, self.rewrites)
             at += count
             is_same = not (lang and set_language(root, lang, names)) and is_same

@@ -214,6 +214,10 @@ class SessionPool:
             raise ValueError("the model is closed")
         return self.model
 
+    def check_open(self) -> None:
+        with self._lock:
+            self._open()
+
     def take(self) -> Worker:
         with self._lock:
             model = self._open()

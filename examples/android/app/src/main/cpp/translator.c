@@ -1,5 +1,5 @@
-/* The native half of Translator.java: a model and a session behind a number. Texts are UTF-8 in byte arrays, because JNI's
-   own strings are not quite UTF-8. */
+/* The native half of Translator.java: a model and a session behind a number. Texts are UTF-8 in
+   byte arrays, because JNI's own strings are not quite UTF-8. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <jni.h>
