@@ -39,7 +39,7 @@ static struct {
     int document, tokens, align, per_token, sample, map, exact;
     int scores; /* 1: the score of each translation; 2: also of each token */
     int greedy, verbose, keep_going, progress, no_progress, f16_cache, truncate, protect, html, srt,
-        markdown, wrapped;
+        markdown, wrapped, plain, no_protect, all_languages;
     int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line, width,
         cue_width, cue_lines;
     tfm_decode_options decode;
@@ -115,6 +115,14 @@ static option_entry table[] = {
     {"--document", NULL, OPTION_FLAG, &opt.document, 0, 0, NOT_COLUMN,
      "as --sentences split, for lines that are paragraphs: if one sentence\n"
      "cannot be translated, the others of its line are written"},
+    {"--plain", NULL, OPTION_FLAG, &opt.plain, 0, 0, 0,
+     "give each sentence to the model as it is. Without it, if the model file\n"
+     "says that the model reads sentences, labels (1. , •), reference marks,\n"
+     "brackets, emoji and unseen characters around a sentence are kept, and\n"
+     "text in capitals, without letters or without end is treated specially"},
+    {"--all-languages", NULL, OPTION_FLAG, &opt.all_languages, 0, 0, 0,
+     "translate also sentences that are already in the language of the\n"
+     "translation. Without it they stay as they are, and are counted"},
     {"--sentences", "WORD", OPTION_PATH, &opt.sentences, 0, 0, NOT_SCORE,
      "split: a line of several sentences is split by rules for many languages,\n"
      "and its translation is what its sentences alone give, with the\n"
@@ -163,6 +171,9 @@ static option_entry table[] = {
      "the source and insert them in the translation. A line in capitals is\n"
      "translated in small letters, and its translation is written in\n"
      "capitals"},
+    {"--no-protect", NULL, OPTION_FLAG, &opt.no_protect, 0, 0, NOT_PROTECT,
+     "do not copy such text in a document, where --protect is the default if\n"
+     "the model file says that the model reads sentences"},
     {"--terms", "FILE", OPTION_PATH, &opt.terms, 0, 0, NOT_SECOND,
      "use the terms of FILE: a line has a word or words of the source, a tab\n"
      "and the translation. The term replaces the words of the translation\n"

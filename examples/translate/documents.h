@@ -53,7 +53,8 @@ static void document_open(input_stream *in, int whole) {
         for (n = 0; n < page.text.size; n++)
             if (page.text.data[n] == '\r') page.text.data[n] = '\n';
     in->fault = r->fault, in->next = document_next;
-    page.m.protects = opt.protect, page.m.whole = whole, page.m.wrap = (size_t)opt.width;
+    page.m.protects = opt.protect || (in->surrounds && !opt.no_protect), page.m.whole = whole,
+    page.m.surrounds = in->surrounds, page.m.wrap = (size_t)opt.width;
     page.m.lang = opt.lang ? opt.lang : opt.to;
     page.m.cue_width = opt.cue_width, page.m.cue_lines = opt.cue_lines;
     if (opt.lang && !markup_is_language(opt.lang))

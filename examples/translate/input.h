@@ -13,7 +13,7 @@
 #ifndef INPUT_H
 #define INPUT_H
 
-#include "text/protect.h"
+#include "text/around.h"
 #include "reader.h"
 
 /* Bytes of a window, and of a line's buffer, whose memory is kept for the next window. */
@@ -32,6 +32,8 @@ typedef struct input_item {
     int32_t n[INPUT_SIDES];     /* number of its tokens */
     tfm_text around[2];         /* with --column: the row's text before and after the column */
     tfm_text between;           /* the whitespace before the sentence, if it is not the first */
+    tfm_text kept[2];           /* text in front of the sentence and behind it that is kept */
+    size_t at_kept[2];          /* where they begin in the window's text */
     size_t at_row, n_row;       /* where the row begins in the window's text, and its bytes */
     size_t at_column, n_column; /* the same of its column */
     size_t at_between;          /* where `between` begins in the window's text */
@@ -41,6 +43,7 @@ typedef struct input_item {
     double score;               /* of a sentence, with --scores */
     text_buffer scores;         /* the same of its tokens */
     protect_text safe;          /* with --protect: the spans that are copied */
+    around_sentence inner;      /* what is taken out of the sentence */
     text_buffer said;           /* messages for standard error */
     text_buffer tokens;   /* for a document's sentence: a markup_token for each target token */
     text_buffer aligned;  /* with two models: the same of the first model's output */
@@ -50,6 +53,14 @@ typedef struct input_item {
     int failed;           /* the line counts for the exit status */
     int done;             /* out is complete */
     int copied;           /* there is nothing to translate: the line is its own translation */
+    int is_divided;       /* the first part of a sentence that was too long */
+    int is_data;          /* no text of any language: it is copied */
+    int is_unknown;       /* it has tokens that the model does not know */
+    tfm_text whole;       /* the source before anything was taken out of it */
+    int suspect;          /* languages_suspect */
+    double own_score;     /* of a suspected source: its translation's score for each character */
+    double characters;    /* of a suspected source */
+    int is_left;          /* it stays as it is, because it is not of the model's language */
 } input_item;
 
 /* Lines that are read and sorted together. */
@@ -67,6 +78,8 @@ struct input_stream {
     size_t most;          /* longest line, in bytes; the text of a longer one is dropped */
     int document;         /* lines are paragraphs, which are split into sentences, even into one */
     int splits;           /* lines of several sentences are split */
+    int surrounds;        /* what is around sentences is kept: around.h */
+    int flags;            /* of around_reader */
     int labels;           /* a line may begin with >>code<<, which its other sentences get, too */
     int64_t unsplit;      /* the first line of several sentences that is not split; -1: not asked */
     int32_t column;       /* column of a table that is translated, from 1; 0: the whole line */
@@ -107,6 +120,8 @@ static input_item *input_add(input_window *w, int64_t number, int32_t sentence) 
     text_buffer_clear(&l->tokens, INPUT_OUT);
     l->encoding = NULL;
     l->cut = l->faulty = l->failed = l->done = l->copied = 0;
+    l->is_divided = l->is_data = l->is_unknown = l->is_left = 0;
+    l->kept[0].size = l->kept[1].size = l->at_kept[0] = l->at_kept[1] = 0;
     l->at_row = l->at_column = l->at_between = l->at[INPUT_SOURCE];
     l->n_row = l->n_column = l->between.size = 0, l->columns = 0, l->score = 0;
     return l;
@@ -137,40 +152,85 @@ static tfm_text input_text(const input_window *w, const input_item *l, int side)
     return tfm_text_make(data ? data + l->at[side] : "", l->text[side].size);
 }
 
+/* Sets a line's source to a piece of the line's text, which begins at byte `at` of the window's text. With
+   n_label the source becomes a copy that begins with the label, the first n_label bytes of the text. Returns 0
+   if there is no memory. */
+static int input_take_piece(input_window *w, input_item *l, size_t at, const around_piece *p,
+                            size_t offset, size_t n_label) {
+    text_buffer *b = &w->text[INPUT_SOURCE];
+    l->at[INPUT_SOURCE] = at + offset;
+    l->text[INPUT_SOURCE].size = p->size;
+    l->at_kept[0] = at + offset - p->before, l->kept[0].size = p->before;
+    l->at_kept[1] = at + offset + p->size, l->kept[1].size = p->after;
+    l->is_divided = p->is_divided, l->is_data = p->is_copied || !p->size;
+    if (!n_label) return 1;
+    l->at[INPUT_SOURCE] = b->size;
+    if (!text_buffer_reserve(b, n_label + p->size)) return 0;
+    text_buffer_append(b, b->data + at, n_label);
+    text_buffer_append(b, b->data + at + offset, p->size);
+    l->text[INPUT_SOURCE].size += n_label;
+    return 1;
+}
+
+/* Reads the next piece of a line: a sentence, with what is around it if the stream asks for that. */
+static int input_next_piece(const input_stream *in, around_reader *r, around_piece *p) {
+    const tfm_text text = tfm_text_make(r->text, r->size);
+    tfm_text sentence;
+    if (in->surrounds) return around_next(r, p);
+    memset(p, 0, sizeof *p);
+    if (!tfm_sentence_next(text, &r->at, &sentence)) return 0;
+    p->text = sentence.data, p->size = sentence.size;
+    return 1;
+}
+
+/* Returns the number of pieces of a text, but not more than `most`; *kept is set if the first one has something
+   around it, or is to be copied. */
+static int32_t input_pieces(const input_stream *in, tfm_text text, int32_t most, int *kept) {
+    around_reader r;
+    around_piece p;
+    int32_t n = 0;
+    memset(&r, 0, sizeof r), *kept = 0;
+    r.text = text.data, r.size = text.size, r.flags = in->flags;
+    while (n < most && input_next_piece(in, &r, &p)) {
+        if (!n) *kept = p.before || p.after || p.is_copied;
+        n++;
+    }
+    return n;
+}
+
 /* Makes the last line of a window its first sentence, and adds a line for each other sentence. Its
    line of the file beside the input is split, too, if it has as many sentences; it is a draft. A
    line of one sentence stays as it is, with all its whitespace, unless it is a paragraph of a
-   document. Returns 0 if there is no memory. */
+   document or has something around the sentence. Returns 0 if there is no memory. */
 static int input_split(const input_stream *in, input_window *w) {
     input_item line = w->lines[w->n - 1], *l = &w->lines[w->n - 1];
     tfm_text text = input_text(w, l, INPUT_SOURCE), beside = input_text(w, l, INPUT_TARGET), part;
-    size_t at = 0, at_beside = 0, end = 0, begin, n_label = in->labels ? input_label(text) : 0;
-    int32_t n = input_sentences(text, in->document ? 1 : 2), k;
-    int is_even = 0;
+    size_t at_beside = 0, end = 0, begin, n_label = in->labels ? input_label(text) : 0;
+    int kept, is_even = 0;
+    int32_t n = input_pieces(in, text, in->document ? 1 : 2, &kept), k;
+    const size_t at = line.at[INPUT_SOURCE];
+    around_reader r;
+    around_piece p;
     if (!n && in->document) l->text[INPUT_SOURCE].size = 0;
-    if (n < 2 - in->document) return 1;
+    if (n < (in->document || kept ? 1 : 2)) return 1;
     if (beside.size) {
         n = input_sentences(text, INT32_MAX);
         is_even = input_sentences(beside, n) == n && input_sentences(beside, INT32_MAX) == n;
     }
-    for (k = 1; tfm_sentence_next(text, &at, &part); k++) {
+    memset(&r, 0, sizeof r);
+    r.size = text.size, r.flags = in->flags;
+    for (k = 1;; k++) {
+        r.text = input_text(w, &line, INPUT_SOURCE).data; /* it may have moved */
+        if (!input_next_piece(in, &r, &p)) break;
         if (k > 1 && (l = input_add(w, line.number, k)) == NULL) return 0;
-        l->sentence = k;
+        l->sentence = in->flags & AROUND_ONE ? 0 : k;
         l->at_row = line.at_row, l->n_row = line.n_row;
         l->at_column = line.at_column, l->n_column = line.n_column;
-        begin = (size_t)(part.data - text.data);
-        l->at_between = line.at[INPUT_SOURCE] + end, l->between.size = k > 1 ? begin - end : 0;
-        end = begin + part.size;
-        l->at[INPUT_SOURCE] = line.at[INPUT_SOURCE] + begin;
-        l->text[INPUT_SOURCE].size = part.size;
-        if (k > 1 && n_label) { /* a copy, which begins with the label */
-            l->at[INPUT_SOURCE] = w->text[INPUT_SOURCE].size;
-            if (!text_buffer_reserve(&w->text[INPUT_SOURCE], n_label + part.size)) return 0;
-            text = input_text(w, &line, INPUT_SOURCE); /* it may have moved */
-            text_buffer_append(&w->text[INPUT_SOURCE], text.data, n_label);
-            text_buffer_append(&w->text[INPUT_SOURCE], text.data + begin, part.size);
-            l->text[INPUT_SOURCE].size += n_label;
-        }
+        begin = (size_t)(p.text - r.text);
+        if (k == 1 && p.before) p.before = begin; /* with the whitespace that indents the label */
+        l->at_between = at + end, l->between.size = k > 1 ? begin - p.before - end : 0;
+        end = begin + p.size + p.after;
+        if (!input_take_piece(w, l, at, &p, begin, k > 1 ? n_label : 0)) return 0;
         l->text[INPUT_TARGET].size = 0;
         if (!is_even || !tfm_sentence_next(beside, &at_beside, &part)) continue;
         l->at[INPUT_TARGET] = line.at[INPUT_TARGET] + (size_t)(part.data - beside.data);
@@ -229,7 +289,7 @@ static int input_line(input_stream *in, input_window *w) {
     if (!more) return 0;
     in->n++;
     added = input_add_texts(w, in, begin, cut);
-    if (added && !cut && (in->document || (in->splits && !in->next))) /* next gives sentences */
+    if (added && !cut && !in->next && (in->document || in->splits || in->surrounds))
         added = input_split(in, w);
     else if (added && !cut && !in->unsplit &&
              input_sentences(input_text(w, &w->lines[w->n - 1], INPUT_SOURCE), 2) > 1)
@@ -263,6 +323,9 @@ static int input_sort(const input_stream *in, input_window *w) {
         l->around[0].data = w->text[INPUT_SOURCE].data ? w->text[INPUT_SOURCE].data + l->at_row
                                                        : "";
         l->between.data = l->around[0].data + (l->at_between - l->at_row);
+        for (side = 0; side < 2; side++)
+            l->kept[side].data =
+                w->text[INPUT_SOURCE].data ? w->text[INPUT_SOURCE].data + l->at_kept[side] : "";
         l->around[0].size = l->around[1].size = 0;
         if (!in->column) continue;
         l->around[0].size = l->at_column - l->at_row;
@@ -300,6 +363,7 @@ static void input_window_free(input_window *w) {
         text_buffer_free(&w->lines[i].middle);
         text_buffer_free(&w->lines[i].scores);
         protect_free(&w->lines[i].safe);
+        around_free(&w->lines[i].inner);
         text_buffer_free(&w->lines[i].said);
         text_buffer_free(&w->lines[i].tokens);
         text_buffer_free(&w->lines[i].aligned);

@@ -26,8 +26,10 @@
 #include "documents.h"
 #include "input.h"
 #include "interrupts.h"
+#include "text/languages.h"
 #include "workers.h"
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,14 +78,17 @@ static struct {
     input_stream in;
     workers_pool pool;
     terms_list list; /* of --terms */
+    languages_table languages;
+    int looks; /* whether sentences that are already in the language of the translation stay */
     input_window windows[WORKERS_GROUPS];
     FILE *out, *picture; /* picture NULL: already drawn, or --attention was not given */
     int64_t n_failed;    /* lines that could not be translated */
     int64_t bytes;       /* size of the input; 0: not known */
     int any_failed;
-    int split, whole;    /* what the first model reads: sentences, or whole texts */
-    int advised;         /* the advice about the input's encoding is written */
-    time_t start, shown; /* of the program; of the last progress line */
+    int split, whole; /* what the first model reads: sentences, or whole texts */
+    int64_t n_left, n_divided, n_unknown; /* sentences, for the last line on standard error */
+    int advised;                          /* the advice about the input's encoding is written */
+    time_t start, shown;                  /* of the program; of the last progress line */
 } t;
 
 /* ---- messages ------------------------------------------------------------------------------- */
@@ -233,25 +238,106 @@ static void check_target(worker *me, input_item *l) {
 
 static void append_columns(input_item *l, double score, const double *each, int32_t n);
 
-/* Removes from a line what --protect copies. Returns 0 if nothing is left to translate: the line is
-   then its own translation. */
-static int take_protected(const worker *me, input_item *l) {
-    const tfm_text text = l->text[INPUT_SOURCE];
-    int left = protect_take(&l->safe, text.data, text.size);
-    if (l->safe.clean.broken) report(me, l, 1, "too little memory");
-    if (left || !l->safe.n || l->faulty) {
-        l->text[INPUT_SOURCE].data = l->safe.clean.data,
-        l->text[INPUT_SOURCE].size = l->safe.clean.size;
-        return 1;
-    }
-    if (me->of->is_last) append_columns(l, 0, NULL, 0);
-    text_buffer_append(&l->out, text.data, text.size);
+/* Appends text to a line's output as one line, or as one field of it. */
+static void append_flat(input_item *l, const char *text, size_t size) {
+    const int fields = opt.column || opt.numbered || opt.scores;
+    text_buffer_append(&l->out, text, size);
     if (!l->out.broken)
-        l->out.size -= text.size - text_buffer_flatten(l->out.data + l->out.size - text.size,
-                                                       text.size,
-                                                       opt.column || opt.numbered || opt.scores);
+        l->out.size -= size - text_buffer_flatten(l->out.data + l->out.size - size, size,
+                                                  TEXT_BUFFER_FLATTEN_CONTROLS | fields);
+}
+
+/* Appends the text around a sentence that is kept: side 0 in front of it, side 1 behind it. */
+static void append_kept(const worker *me, input_item *l, int side) {
+    if (me->of->is_last && l->kept[side].size)
+        append_flat(l, l->kept[side].data, l->kept[side].size);
+}
+
+/* Returns whether a space belongs between a label and a translation: only the script of the translation has
+   spaces. */
+static int needs_space(const worker *me, const input_item *l, const char *text, size_t size) {
+    const tfm_text *label = &l->kept[0];
+    return me->of->is_last && label->size && (unsigned char)label->data[label->size - 1] > ' ' &&
+           !character_is(protect_before(label->data, label->size), TFM_CHARACTER_OPENING) &&
+           !tfm_space_after(l->text[INPUT_SOURCE]) && tfm_space_after(tfm_text_make(text, size));
+}
+
+/* Makes a source its own translation. A document copies a sentence that has no translation. */
+static void copy_source(const worker *me, input_item *l, tfm_text text) {
     l->copied = l->done = 1;
-    return 0;
+    if (t.in.next) return;
+    if (me->of->is_last) append_columns(l, 0, NULL, 0);
+    append_kept(me, l, 0), append_flat(l, text.data, text.size), append_kept(me, l, 1);
+}
+
+/* Returns the number of tokens of a word, for around_capitalize. */
+static int32_t count_tokens(void *user, const char *word, size_t size) {
+    enum { MOST = 64 };
+    worker *me = (worker *)user;
+    const tfm_text text = tfm_text_make(word, size);
+    int32_t ids[MOST];
+    tfm_tokens tokens;
+    memset(&tokens, 0, sizeof tokens);
+    tokens.ids = ids, tokens.capacity = MOST;
+    if (!me->reader && grow_reader(me) != TFM_OK) return 0;
+    return tfm_session_tokenize(me->reader, &text, opt.form, &tokens, &me->err) == TFM_OK ? tokens.n
+                                                                                          : MOST;
+}
+
+/* Returns whether a text has nothing but whitespace. */
+static int is_blank(tfm_text text) {
+    size_t i;
+    uint32_t c;
+    for (i = 0; i < text.size;) {
+        i += tfm_character_next(text.data + i, text.size - i, &c);
+        if (!character_is_space(c)) return 0;
+    }
+    return 1;
+}
+
+/* Removes from a line what --protect copies, and what surrounds its sentence. Returns 0 if nothing is left to
+   translate: the line is then its own translation. */
+static int take_apart(worker *me, input_item *l) {
+    const tfm_text text = l->text[INPUT_SOURCE];
+    const int protects = opt.protect && !t.in.next;
+    int left;
+    l->safe.keeps_capitals = t.in.surrounds; /* around_take knows more about them */
+    left = !protects || protect_take(&l->safe, text.data, text.size);
+    if (protects && l->safe.clean.broken) report(me, l, 1, "too little memory");
+    left |= protects && (!l->safe.n || l->faulty);
+    if (left && protects)
+        l->text[INPUT_SOURCE] = tfm_text_make(l->safe.clean.data, l->safe.clean.size);
+    if (left && t.in.surrounds && !is_blank(text)) {
+        left = !l->is_data &&
+               around_take(&l->inner, l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size);
+        if (left) around_capitalize(&l->inner, count_tokens, me);
+        if (left && l->inner.clean.broken) report(me, l, 1, "too little memory");
+        if (left) l->text[INPUT_SOURCE] = tfm_text_make(l->inner.clean.data, l->inner.clean.size);
+    } else if (l->is_data) left = 0;
+    if (!left) copy_source(me, l, text);
+    return left;
+}
+
+/* Counts the tokens of a source that the model does not know. If they are most of the text, as those of another
+   script are, the text is its own translation. */
+static void count_unknown(worker *me, input_item *l, tfm_text text) {
+    const int32_t unknown = me->of->config->src_unk, *ids = ids_of(me, l->ids[INPUT_SOURCE]);
+    size_t lost = 0, size = l->text[INPUT_SOURCE].size, kept_ids = l->ids[INPUT_SOURCE];
+    int32_t i, n = 0, left_out;
+    tfm_span *spans;
+    for (i = 0; i < l->n[INPUT_SOURCE]; i++) n += ids[i] == unknown;
+    if (unknown < 0 || !n) return;
+    l->is_unknown = n;
+    spans = (tfm_span *)malloc((size_t)me->reader_source * sizeof *spans);
+    if (spans && tokenize_source(me, l, spans, &left_out) == TFM_OK)
+        for (i = 0; i < l->n[INPUT_SOURCE]; i++)
+            if (ids_of(me, l->ids[INPUT_SOURCE])[i] == unknown)
+                lost += spans[i].end - spans[i].begin;
+    me->ids.size = l->ids[INPUT_SOURCE], l->ids[INPUT_SOURCE] = kept_ids;
+    free(spans);
+    if (2 * lost <= size) return;
+    l->is_left = 1, l->n[INPUT_SOURCE] = 0;
+    copy_source(me, l, text);
 }
 
 /* Returns whether a line that is one text has several sentences. */
@@ -305,10 +391,11 @@ static void check_language(worker *me, input_item *l) {
 
 /* Tokenizes a line, or reports why it cannot be translated. */
 static void tokenize(worker *me, input_item *l) {
+    const tfm_text text = l->text[INPUT_SOURCE];
     int32_t left_out = 0;
     tfm_status status;
-    l->n[INPUT_SOURCE] = l->copied = 0;
-    if (opt.protect && !t.in.next && !l->cut && !l->columns && !take_protected(me, l)) return;
+    l->n[INPUT_SOURCE] = l->copied = l->suspect = 0, l->whole = text;
+    if (!l->cut && !l->columns && !take_apart(me, l)) return;
     status = l->cut || l->columns ? no_memory(me, "too long for --max-source, or for memory")
                                   : tokenize_source(me, l, NULL, &left_out);
     if (l->columns) report(me, l, 1, "%d columns, not %d", (int)l->columns, (int)opt.column);
@@ -334,6 +421,7 @@ static void tokenize(worker *me, input_item *l) {
                (int)(l->n[INPUT_SOURCE] + left_out), (int)left_out, length_advice(l));
     if (status == TFM_E_UTF8)
         l->encoding = encoding_of_line(l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size);
+    if (status == TFM_OK && t.in.surrounds) count_unknown(me, l, text);
     if (!l->n[INPUT_SOURCE]) l->done = 1;
 }
 
@@ -377,9 +465,14 @@ static tfm_status append_alignment(worker *me, input_item *l, int32_t row, int32
     return status;
 }
 
-/* Puts the terms of me->found into a hypothesis, which is the last size bytes of the line's output,
-   and inserts the protected spans. For a document the function stores where each token came from
-   instead: markup.h inserts spans and tags. */
+/* Returns the language of a model's translation if an option says it, or NULL. */
+static const char *language_of(const worker *me) {
+    return !me->of->is_last ? opt.via : opt.lang ? opt.lang : opt.to;
+}
+
+/* Puts the terms of me->found into a hypothesis, which is the last size bytes of the line's output, and inserts
+   what take_apart removed. For a document the function stores where each token came from instead of the protected
+   spans: markup.h inserts spans and tags. */
 static tfm_status restore(worker *me, input_item *l, int32_t row, int32_t rank, size_t size) {
     text_buffer text;
     int32_t left_out, length = 0;
@@ -394,6 +487,13 @@ static tfm_status restore(worker *me, input_item *l, int32_t row, int32_t rank, 
     if (status == TFM_OK)
         status = aligned_text(me->of->model, me->session, row, rank, opt.form, spans,
                               l->n[INPUT_SOURCE], &me->found, &text, &at, &length, &me->err);
+    if (status == TFM_OK && t.in.surrounds && around_is_changed(&l->inner)) {
+        text_buffer whole;
+        memset(&whole, 0, sizeof whole);
+        around_put(&l->inner, text.data, text.size, (size_t)length, at, at + length,
+                   at + 2 * length, language_of(me), &whole);
+        text_buffer_free(&text), text = whole;
+    }
     if (status == TFM_OK && t.in.next) {
         aligned_tokens(at, length, &l->tokens);
         if (me->of != t.stages) aligned_through(&l->tokens, &l->aligned);
@@ -405,6 +505,20 @@ static tfm_status restore(worker *me, input_item *l, int32_t row, int32_t rank, 
     return status;
 }
 
+/* Notes whether a source looks as if it were already in the language of its translation, text [size]. */
+static void suspect(const worker *me, input_item *l, const tfm_result *result, const char *text,
+                    size_t size) {
+    const double penalty = me->of->decode.length_penalty;
+    const int32_t n = result->length + (result->finish == TFM_FINISH_ENDED);
+    const double score = result->score * (penalty != 0 && n ? pow(n, penalty) : 1);
+    size_t characters[2];
+    l->suspect = languages_suspect(&t.languages, l->text[INPUT_SOURCE].data,
+                                   l->text[INPUT_SOURCE].size, text, size, score, characters);
+    if (!l->suspect) return;
+    l->own_score = score / (double)(characters[1] + !characters[1]);
+    l->characters = (double)(characters[0] + !characters[0]);
+}
+
 /* Appends one hypothesis of a row to its line's output, as a line. */
 static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int32_t rank,
                                     const tfm_result *result) {
@@ -412,6 +526,7 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     tfm_status status;
     int is_last = me->of->is_last, fields = opt.column || opt.numbered || opt.scores || opt.align;
     size_t size = 0;
+    int is_changed;
     char *text;
     if (rank) text_buffer_append(&l->out, "\n", 1);
     if (opt.scores == 2 && is_last) {
@@ -423,8 +538,9 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
         free(each);
         if (status != TFM_OK) return status;
     } else if (is_last) append_columns(l, result->score, NULL, 0);
+    append_kept(me, l, 0);
     status = tfm_result_text(s, row, rank, opt.form, NULL, 0, &size, &me->err);
-    if (status == TFM_OK && !text_buffer_reserve(&l->out, size))
+    if (status == TFM_OK && !text_buffer_reserve(&l->out, size + 1))
         status = no_memory(me, "too little memory for the translation");
     if (status != TFM_OK) return status;
     text = l->out.data + l->out.size;
@@ -433,11 +549,31 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     if (opt.form == TFM_TEXT_FORM_TEXT)
         size = text_buffer_flatten(
             text, size, TEXT_BUFFER_FLATTEN_CONTROLS | (is_last ? fields : opt.column != 0));
+    if (needs_space(me, l, text, size)) {
+        memmove(text + 1, text, size);
+        *text++ = ' ', l->out.size++;
+    }
     l->out.size += size;
     (void)terms_find(&t.list, l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size, &me->found);
     if (me->found.broken) return no_memory(me, "too little memory");
-    if (t.in.next || me->found.n || (opt.protect && (l->safe.n || l->safe.capitals)))
-        return restore(me, l, row, rank, size);
+    if (t.looks && !rank) suspect(me, l, result, text, size);
+    is_changed = t.in.surrounds && around_is_changed(&l->inner);
+    if (t.in.next || me->found.n || (opt.protect && (l->safe.n || l->safe.capitals)) ||
+        (is_changed && me->keep_attention)) {
+        status = restore(me, l, row, rank, size);
+        append_kept(me, l, 1);
+        return status;
+    }
+    if (is_changed) { /* brackets and capitals need no alignment */
+        text_buffer whole;
+        memset(&whole, 0, sizeof whole);
+        around_put(&l->inner, text, size, 0, NULL, NULL, NULL, language_of(me), &whole);
+        l->out.size -= size;
+        text_buffer_append(&l->out, whole.data, whole.size);
+        l->out.broken |= whole.broken;
+        text_buffer_free(&whole);
+    }
+    append_kept(me, l, 1);
     return opt.align ? append_alignment(me, l, row, rank, result->length) : TFM_OK;
 }
 
@@ -582,11 +718,51 @@ static tfm_status score_batch(worker *me, input_item *const *lines, tfm_request 
     return status;
 }
 
+/* Lets the model score the suspected lines of a batch as their own translations. A line that it finds likely is of
+   the language of the translation, and stays as it is. */
+static void look_again(worker *me, input_item *const *lines, int32_t n) {
+    const int32_t limit = me->of->decode.max_length;
+    tfm_request *requests = (tfm_request *)malloc(((size_t)n + 1) * sizeof *requests);
+    tfm_ids *targets = (tfm_ids *)malloc(((size_t)n + 1) * sizeof *targets);
+    input_item **found = (input_item **)malloc(((size_t)n + 1) * sizeof *found);
+    double *scores = NULL, sum;
+    int32_t row, i, count = 0, longest = 0;
+    for (row = 0; requests && targets && found && row < n; row++) {
+        input_item *l = lines[row];
+        if (!l->suspect || l->faulty) continue;
+        l->text[INPUT_TARGET] = l->text[INPUT_SOURCE];
+        if (tokenize_target(me, l) != TFM_OK || (limit && l->n[INPUT_TARGET] >= limit) ||
+            l->n[INPUT_TARGET] >=
+                2 * l->n[INPUT_SOURCE] + 16) /* the session has room for so many */
+            continue;
+        found[count++] = l;
+        if (longest < l->n[INPUT_TARGET]) longest = l->n[INPUT_TARGET];
+    }
+    if (count) scores = (double *)malloc((size_t)count * ((size_t)longest + 1) * sizeof *scores);
+    for (row = 0; scores && row < count; row++) {
+        requests[row] = tfm_request_ids(NULL, 0);
+        requests[row].ids = line_ids(me, found[row], INPUT_SOURCE);
+        targets[row] = line_ids(me, found[row], INPUT_TARGET);
+    }
+    if (scores &&
+        tfm_session_score(me->session, requests, count, targets, 0, scores, &me->err) == TFM_OK)
+        for (row = 0; row < count; row++) {
+            input_item *l = found[row];
+            const double *each = scores + (size_t)row * ((size_t)longest + 1);
+            for (sum = 0, i = 0; i <= l->n[INPUT_TARGET]; i++) sum += each[i];
+            if (!languages_stays(l->suspect, sum / l->characters, l->own_score)) continue;
+            l->out.size = l->tokens.size = 0, l->is_left = 1;
+            copy_source(me, l, l->whole);
+        }
+    free(requests), free(targets), free(found), free(scores);
+}
+
 /* Translates a batch and appends the results to the lines. Line n is sampled with seed + n, so a
    sample does not depend on the batch. */
 static tfm_status decode_batch(worker *me, input_item *const *lines, tfm_request *requests,
                                int32_t n) {
     int32_t row, running = 1;
+    int suspects = 0;
     tfm_status status;
     for (row = 0; row < n; row++) {
         tfm_ids target = line_ids(me, lines[row], INPUT_TARGET);
@@ -599,8 +775,9 @@ static tfm_status decode_batch(worker *me, input_item *const *lines, tfm_request
         status = tfm_session_step(me->session, &running, &me->err);
     for (row = 0; status == TFM_OK && !running && row < n; row++) {
         append_row(me, lines[row], row);
-        lines[row]->done = 1;
+        lines[row]->done = 1, suspects |= lines[row]->suspect;
     }
+    if (suspects) look_again(me, lines, n);
     return status;
 }
 
@@ -630,24 +807,9 @@ static void translate_batch(worker *me, input_item *const *lines, int32_t n) {
     for (row = 0; status != TFM_OK && row < n; row++) report(me, lines[row], 1, "%s", me->err.text);
 }
 
-/* Runs n lines of similar length through a model, in one batch unless they are too long. Lines that
-   need no translation (blank, faulty) are moved after the others and skipped. */
-static void run_stage(worker *me, input_item **next, size_t n_lines) {
-    input_item **end = next, *l;
-    size_t i;
+/* Translates lines of similar length, in one batch unless they are too long. */
+static void run_batches(worker *me, input_item **next, input_item **end) {
     int32_t n;
-    me->ids.size = 0;
-    for (i = 0; i < n_lines && !interrupts_stopped(); i++) {
-        l = next[i];
-        tokenize(me, l);
-        if (!l->done) next[i] = *end, *end++ = l;
-    }
-    if (t.picture && next < end) { /* alone: attention for a whole batch would take much memory */
-        me->keep_attention = 1;
-        translate_batch(me, next++, 1);
-        close_picture();
-    }
-    me->keep_attention = opt.align || opt.protect || opt.terms || t.in.next;
     for (; next < end; next += n) {
         int32_t longest[INPUT_SIDES] = {0, 0}, left = (int32_t)(end - next), most = 0, side;
         for (n = 0; n < left; n++) {
@@ -661,6 +823,35 @@ static void run_stage(worker *me, input_item **next, size_t n_lines) {
         n = (left + (left + n - 1) / n - 1) / ((left + n - 1) / n); /* batches of the same size */
         translate_batch(me, next, n);
     }
+}
+
+/* Runs n lines of similar length through a model. Lines that
+   need no translation (blank, faulty) are moved after the others and skipped. */
+static void run_stage(worker *me, input_item **next, size_t n_lines) {
+    input_item **end = next, *l;
+    size_t i, n_aligned = 0;
+    me->ids.size = 0;
+    for (i = 0; i < n_lines && !interrupts_stopped(); i++) {
+        l = next[i];
+        tokenize(me, l);
+        if (!l->done) next[i] = *end, *end++ = l;
+    }
+    if (t.picture && next < end) { /* alone: attention for a whole batch would take much memory */
+        me->keep_attention = 1;
+        translate_batch(me, next++, 1);
+        close_picture();
+    }
+    me->keep_attention = opt.align || opt.protect || opt.terms || t.in.next;
+    for (i = 0; !me->keep_attention && t.in.surrounds && next + i < end;) { /* others first */
+        l = next[i];
+        if (!around_needs_alignment(&l->inner)) i++;
+        else next[i] = *--end, *end = l, n_aligned++;
+    }
+    run_batches(me, next, end);
+    if (!n_aligned) return;
+    me->keep_attention = 1;
+    qsort(end, n_aligned, sizeof *end, input_by_size);
+    run_batches(me, end, end + n_aligned);
 }
 
 /* Makes the first model's output of n lines the source for the second model. Lines that failed, or
@@ -732,7 +923,7 @@ static void write_line(input_item *l, size_t n) {
     static text_buffer out;
     const input_item *row = l;
     size_t i, begin;
-    int failed = 0, faulty = 0;
+    int failed = 0, faulty = 0, spaced = 1;
     text_buffer_clear(&out, INPUT_OUT);
     text_buffer_append(&out, l->around[0].data, l->around[0].size);
     for (i = 0; i < n; i++) {
@@ -751,8 +942,9 @@ static void write_line(input_item *l, size_t n) {
         if (l->said.size) fwrite(l->said.data, 1, l->said.size, stderr);
         if (l->encoding) advise(l->encoding);
         if (out.size > begin && l->out.size) {
-            tfm_text space =
-                tfm_sentence_space(tfm_text_make(out.data + begin, out.size - begin), l->between);
+            /* spaced: what tfm_sentence_space finds at the last letter of all text before */
+            tfm_text space = tfm_sentence_space(
+                tfm_text_make(spaced ? "a" : "\xE6\x88\x91", spaced ? 1 : 3), l->between);
             text_buffer_append(&out, space.data, space.size);
             if (!out.broken)
                 out.size -= space.size - text_buffer_flatten(out.data + out.size - space.size,
@@ -761,6 +953,10 @@ static void write_line(input_item *l, size_t n) {
                                                                  (opt.column || opt.scores));
         }
         text_buffer_append(&out, l->out.data, l->out.size);
+        if (l->out.size && around_has_letter(l->out.data, l->out.size))
+            spaced = tfm_space_after(tfm_text_make(l->out.data, l->out.size));
+        t.n_left += l->is_left, t.n_divided += l->is_divided,
+            t.n_unknown += l->is_unknown && !l->is_left;
         failed |= l->failed;
         if (t.in.next) document_line(l, t.out);
     }
@@ -923,6 +1119,26 @@ static void report_fault(const reader_stream *r, int fault) {
                 r->name ? r->name : "the input", r->encoding, r->encoding, name, name);
 }
 
+/* Writes to standard error how many sentences were not translated as others are. */
+static void report_counts(void) {
+    const struct {
+        int64_t n;
+        const char *one, *several;
+    } counts[] = {{t.n_left, "stays as it is", "stay as they are"},
+                  {t.n_divided, "divided, because it has no end in sight",
+                   "divided, because they have no end in sight"},
+                  {t.n_unknown, "with unknown tokens", "with unknown tokens"}};
+    const char *before = "translate: ";
+    size_t i;
+    for (i = 0; i < sizeof counts / sizeof *counts; i++) {
+        if (!counts[i].n) continue;
+        fprintf(stderr, "%s%ld sentence%s %s", before, (long)counts[i].n,
+                counts[i].n > 1 ? "s" : "", counts[i].n > 1 ? counts[i].several : counts[i].one);
+        before = ", ";
+    }
+    if (*before == ',') fputs("\n", stderr);
+}
+
 /* Reports faults of the whole run and returns the exit status. */
 static int end_status(void) {
     if (t.in.beside.encoding) report_fault(&t.in.beside, 0);
@@ -982,6 +1198,12 @@ static void open_files(void) {
               (!opt.sentences && t.stages[0].config->sentences == TFM_SENTENCES_SPLIT);
     t.whole = (opt.sentences && *opt.sentences == 'w') ||
               (!opt.sentences && t.stages[0].config->sentences == TFM_SENTENCES_WHOLE);
+    t.in.surrounds = t.stages[0].config->sentences == TFM_SENTENCES_SPLIT && !t.whole &&
+                     !opt.plain && !opt.score && !opt.tokens && !opt.prefix && !opt.drafts &&
+                     !opt.attention && !opt.align && !opt.decode.alternatives;
+    t.looks = t.in.surrounds && !opt.all_languages && opt.n_best == 1 && !opt.sample;
+    if (t.looks) languages_begin(&t.languages);
+    t.in.flags = (opt.srt ? AROUND_CUES : 0) | (opt.one_text ? AROUND_ONE : 0);
     t.in.splits = t.split && !opt.one_text && !opt.score && !opt.tokens;
     t.in.unsplit = -(opt.sentences || opt.document || opt.score || opt.tokens || opt.html ||
                      opt.srt || opt.markdown || opt.wrapped ||
@@ -1012,6 +1234,7 @@ int main(int argc, char **argv) {
     if (opt.second) open_model(opt.second, 1);
     open_files();
     if (opt.html || opt.srt || opt.markdown || opt.wrapped) document_open(&t.in, t.whole);
+    if (t.in.next) t.n_divided = (int64_t)page.m.n_divided;
     t.threads = opt.threads;
     if (!workers_open(&t.pool, &task)) fail("the system cannot create another lock");
     while (more) {
@@ -1026,6 +1249,7 @@ int main(int argc, char **argv) {
     if (t.in.next) document_close(t.out);
     show_progress(t.in.n - opt.first_line + 1, 0, 1);
     if (t.out != stdout && fclose(t.out) != 0) fail_writing(errno);
+    report_counts();
     status = end_status();
     free_all();
     return status;

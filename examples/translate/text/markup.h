@@ -179,13 +179,21 @@ static int markup_is_bracketed(const markup_sentence *s) {
     return s->text[1] != ' ' && s->text[s->size - 2] != ' ';
 }
 
-/* Finds the next sentence of the plain text; with m->whole the next paragraph, which ends at a
-   blank line. */
-static int markup_next_sentence(const markup_document *m, size_t *at, tfm_text *sentence) {
+/* Finds the next sentence of the plain text; with m->whole the next paragraph, which ends at a blank
+   line. */
+static int markup_next_sentence(markup_document *m, around_reader *r, tfm_text *sentence) {
     const tfm_text plain = tfm_text_make(m->plain.data, m->plain.size);
     tfm_text next;
-    size_t from, lines = 0;
-    int is_there = tfm_sentence_next(plain, at, sentence);
+    size_t from, lines = 0, *at = &r->at;
+    int is_there;
+    if (m->surrounds && !m->whole) {
+        around_piece p;
+        is_there = around_next(r, &p);
+        if (is_there) *sentence = tfm_text_make(p.text, p.is_copied ? 0 : p.size);
+        m->n_divided += is_there && p.is_divided;
+        return is_there;
+    }
+    is_there = tfm_sentence_next(plain, at, sentence);
     while (is_there && m->whole && lines < 2) {
         size_t end = from = *at;
         if (!tfm_sentence_next(plain, &from, &next)) break;
@@ -199,13 +207,15 @@ static int markup_next_sentence(const markup_document *m, size_t *at, tfm_text *
 /* Reads a document, which must stay in memory, and finds its sentences. Returns 0 if there is no
    memory. */
 static int markup_read(markup_document *m, markup_form form, const char *text, size_t size) {
-    size_t at = 0, n, first = 0, i, k, clean = 0;
+    size_t n, first = 0, i, k, clean = 0;
+    around_reader reader;
     const markup_at *cleaned;
     tfm_text sentence;
     void *grown;
     uint32_t c;
     m->form = form, m->text = text ? text : "", m->size = size;
     m->n_items = m->n_sentences = m->next = m->at = m->n_langs = 0, m->broken = 0;
+    m->n_divided = 0;
     m->is_ttml = m->is_sami = m->is_vtt = m->is_ass = 0;
     m->cleaned.size = m->labels.size = m->cues.size = 0;
     m->n_cues = m->n_skipped = m->n_unread = m->n_inner = 0;
@@ -217,7 +227,10 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     else wrapped_scan(m);
     if (!m->broken) markup_measure(m);
     m->broken |= m->plain.broken;
-    while (!m->broken && m->plain.size && markup_next_sentence(m, &at, &sentence)) {
+    memset(&reader, 0, sizeof reader);
+    reader.text = m->plain.data, reader.size = m->plain.size;
+    reader.flags = form == MARKUP_SRT ? AROUND_CUES : 0;
+    while (!m->broken && m->plain.size && markup_next_sentence(m, &reader, &sentence)) {
         markup_sentence *s;
         int left = 0;
         for (i = 0; i < sentence.size && !left; i += k) {
@@ -329,6 +342,14 @@ static size_t markup_added_stop(const markup_translation *t, const markup_senten
     return stops ? n : 0;
 }
 
+/* Returns whether an item is the last word of its sentence with the comma before it: protect_joint. */
+static int markup_is_joint(const markup_document *m, const markup_item *item) {
+    const char *text = m->text + item->begin;
+    return item->kind == MARKUP_COPY && item->end - item->begin > 3 &&
+           (protect_starts(text, 3, "\xEF\xBC\x8C") || protect_starts(text, 3, "\xEF\xBC\x9A") ||
+            (protect_in(",:;", (unsigned char)text[0]) && text[1] == ' '));
+}
+
 /* Sets m->pieces to the tokens of a translation. A token with the same letters as its source is
    divided where the source has items: un<u>der</u>line. Two such tokens without a space between
    them, also in the source, may be divided where the source has an item between them. Returns the
@@ -365,6 +386,14 @@ static markup_translation markup_refine(markup_document *m, const markup_transla
             text_buffer_append(&m->cuts, "1", 1);
             piece.source_begin = at;
             while (low < s->last && m->items[low].at == s->begin + at) low++;
+        }
+        if (i + 1 == t->n && s->last > s->first && markup_is_joint(m, &m->items[s->last - 1]) &&
+            piece.end == t->size && t->size > from + 1 &&
+            protect_in(".!?", (unsigned char)t->text[t->size - 1])) { /* before the last stop */
+            piece.end--;
+            text_buffer_append(&m->pieces, (const char *)&piece, sizeof piece);
+            text_buffer_append(&m->cuts, "1", 1);
+            piece.end++;
         }
         text_buffer_append(&m->pieces, (const char *)&piece, sizeof piece);
         text_buffer_append(&m->cuts, "0", 1);
@@ -667,6 +696,7 @@ static size_t markup_gap(markup_document *m, const markup_translation *t, const 
     while (last > at && !markup_is_word_byte(m, s->begin + last - 1)) last--; /* the final stop */
     is_final = last <= at && at < s->size && high == m->nodes[0].high && high > low + 1 &&
                m->words[high - 1].is_punctuation && m->words[high - 1].inner == parent;
+    if (is_final && markup_is_joint(m, &m->items[item])) return high - 1;
     if (is_final && side == 1 && at + 2 > s->size &&
         markup_is_note(m, &m->items[item], end - begin))
         return high - 1; /* a note at the end of a sentence */
@@ -1130,6 +1160,12 @@ static void markup_copy(markup_document *m, const markup_item *item, text_buffer
     const markup_label *name = markup_label_of(m, item);
     const char c = (char)item->c;
     size_t i, k, n = name ? name->n : 0, from = out->size;
+    uint32_t unseen;
+    if (item->kind <= MARKUP_POINT && m->text[item->begin] == '&' &&
+        markup_entity_at(m->text + item->begin, item->end - item->begin, &unseen) && unseen) {
+        protect_append_char(out, unseen); /* a mark of the writing direction */
+        return;
+    }
     if (m->is_ass && m->text[item->begin] == '{' && m->text[item->end - 1] == '}' && !name) {
         n = markup_put_overrides(m, item->begin, item->end, out);
         if (n && !m->n_syllables) m->syllables = item->begin;
@@ -1217,6 +1253,11 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     item += node->item;
     is_copy = item->kind == MARKUP_COPY;
     is_spaced = item->space_before || (is_copy && item->at <= s->begin);
+    if (is_copy && m->surrounds && item->at &&
+        m->has_spaces) /* 我在{city} has no spaces, but "in {city}" has */
+        is_spaced |= character_is_wide(markup_character(m, item->at - 1)) &&
+                     !tfm_space_after(tfm_text_make(s->text, s->size)) &&
+                     tfm_space_after(tfm_text_make(t->text, t->size));
     is_begin = item->kind == MARKUP_OPEN    ? item->space_before || m->plain.data[item->at] != ' '
                : item->kind == MARKUP_CLOSE ? item->space_before
                                             : !item->is_line && !item->is_blank && is_spaced;
@@ -1643,6 +1684,17 @@ static void markup_note(markup_document *m, const markup_sentence *s) {
     if (!m->n_left++) m->left = s->from;
 }
 
+/* Returns whether a space belongs before the translation of a sentence, because its source is of a script without
+   spaces and stands right behind another sentence or a label. */
+static int markup_needs_space(const markup_document *m, const markup_translation *t,
+                              const markup_sentence *s, const text_buffer *out) {
+    const uint32_t before = s->begin ? protect_before(m->plain.data, s->begin) : ' ';
+    return before > ' ' && !s->quote && !(out->size && markup_is_space(out->data[out->size - 1])) &&
+           !character_is(before, TFM_CHARACTER_SPACE | TFM_CHARACTER_OPENING) &&
+           !tfm_space_after(tfm_text_make(s->text, s->size)) &&
+           tfm_space_after(tfm_text_make(t->text, t->size));
+}
+
 /* Appends the document up to the end of the next sentence, which is translated by t. A block is
    appended only after its last sentence. Returns 0 if there is no memory. */
 static int markup_put(markup_document *m, const markup_translation *t, text_buffer *out) {
@@ -1655,6 +1707,7 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
                                                              : out;
     if (!s->quote) markup_come(m, s, out);
     else if (m->n_made && m->made[m->n_made - 1].to <= m->at) m->n_made = m->values.size = 0;
+    if (m->surrounds && t->text && markup_needs_space(m, t, s, to)) text_buffer_append(to, " ", 1);
     before = m->begun = to->size, full = m->n_full;
     m->has_brackets = m->md && m->md->labels.size;
     for (i = s->first; i < s->last; i++) {

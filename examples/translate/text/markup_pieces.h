@@ -4,7 +4,7 @@
 #ifndef MARKUP_PIECES_H
 #define MARKUP_PIECES_H
 
-#include "protect.h"
+#include "around.h"
 
 typedef enum markup_form {
     MARKUP_HTML,     /* HTML or XML */
@@ -38,14 +38,14 @@ typedef enum markup_kind {
    many of them, so they have four bytes, and a document has less than 4 GB. */
 typedef uint32_t markup_at;
 
-enum { MARKUP_BLANKS = 0x7FFF };
+enum { MARKUP_BLANKS = 0x7FFF, MARKUP_ISOLATE = 1 };
 typedef struct markup_item {
     unsigned kind : 4;         /* a markup_kind */
     unsigned space_before : 1; /* whether the document has a space before it, and behind it */
     unsigned space_behind : 1;
     unsigned is_line : 1;  /* for CUT: it is between two lines or cues */
     unsigned is_blank : 1; /* for POINT: an element with only a space, which it replaces */
-    /* For Markdown its delimiter; for BLOCK before an attribute's value the quote around the value,
+    /* For Markdown its delimiter; MARKUP_ISOLATE for U+2066 to U+2068; for BLOCK before an attribute's value the quote around the value,
        or a space. */
     unsigned c : 8;
     unsigned has_label : 1; /* for [text] links: the text is the label (markup_label_of) */
@@ -161,10 +161,13 @@ typedef struct markup_document {
     size_t n_parts; /* nodes of the parts of the current sentence, and of what divides them */
     size_t n_blocks, room_blocks, n_breaks, room_breaks, n_made, room_made;
     /* options, set before markup_read */
-    int protects; /* copy all that protect.h protects; 0: only placeholders and symbols */
-    int whole;    /* the model reads whole texts: a paragraph counts as one sentence */
-    int rewrites; /* for tests: write also a sentence that did not change */
-    size_t wrap;  /* width of wrapped lines; 0: the document's */
+    int protects;        /* copy all that protect.h protects; 0: only placeholders and symbols */
+    int whole;           /* the model reads whole texts: a paragraph counts as one sentence */
+    int surrounds;       /* what is around sentences is no part of them: around.h */
+    const char *source;  /* the language of what is translated; NULL: that of the html element */
+    size_t page, n_page; /* the bytes of the html element's lang */
+    int rewrites;        /* for tests: write also a sentence that did not change */
+    size_t wrap;         /* width of wrapped lines; 0: the document's */
     const char
         *lang; /* for lang and xml:lang of the html element, if it is a code; NULL: they stay */
     markup_value
@@ -200,7 +203,8 @@ typedef struct markup_document {
     size_t n_full;    /* links that were written as [text][label] in the current block */
     int has_brackets; /* brackets mean something in the current sentence */
     size_t n_left,
-        left; /* sentences that stay in the source's language, and where the first begins */
+        left;         /* sentences that stay in the source's language, and where the first begins */
+    size_t n_divided; /* sentences that were divided because they were too long */
     size_t n_skipped, skipped; /* parts that are not read, and where the first begins */
     int is_vtt;                /* the subtitles are WebVTT */
     int is_ass;                /* they are ASS or SSA */
@@ -437,7 +441,14 @@ static size_t markup_protected(const markup_document *m, size_t begin, size_t at
     if (c < 0x80 && !m->protects && !is_unit && !protect_in("{%$#@<[-:_", c) && c != '&') return 0;
     if (c == '_' && m->form == MARKUP_MARKDOWN) return 0; /* __Hund__ is an emphasis */
     if (c < 0x80) n = protect_placeholder(m->text + begin, end - begin, at - begin);
-    if (!n && m->protects) n = protect_span_at(m->text + begin, end - begin, at - begin);
+    if (!n && m->protects && (c != '&' || m->form == MARKUP_WRAPPED)) /* &uuml; is no code */
+        n = protect_span_at(m->text + begin, end - begin, at - begin);
+    if (n && m->form != MARKUP_WRAPPED && memchr(m->text + at, '&', n)) { /* dumm&#x2069; */
+        const tfm_text span = tfm_text_make(m->text + at, n);
+        size_t i;
+        for (i = 0; i + 2 < n && memcmp(span.data + i, "://", 3) != 0;) i++;
+        if (i + 2 >= n && c != '{' && !protect_starts(span.data, n, "www.")) n = 0;
+    }
     return n || (c < 0x80 && !is_unit) ? n
                                        : protect_symbol(m->text + begin, end - begin, at - begin);
 }
@@ -469,6 +480,35 @@ static size_t markup_separator(const markup_document *m, size_t at, size_t end) 
                    markup_is_space(m->text[at + n])
                ? n
                : 0;
+}
+
+/* Takes a character that nobody sees out of the text at byte `at`. A mark of the writing direction is copied beside
+   its word. Returns the character's bytes, or 0 if there is none. */
+static size_t markup_unseen(markup_document *m, size_t begin, size_t at, size_t end) {
+    const int is_entity = m->text[at] == '&' && m->form != MARKUP_WRAPPED;
+    static const char *const names[] = {"&zwnj;", "&zwj;", "&lrm;", "&rlm;"};
+    uint32_t c = 0;
+    size_t n = 0, i;
+    if (!m->surrounds || (!is_entity && (unsigned char)m->text[at] < 0xC2)) return 0;
+    if (is_entity) {
+        n = markup_entity_at(m->text + at, end - at, &c);
+        for (i = 0; !c && n && i < 4; i++)
+            if (protect_starts(m->text + at, n, names[i])) c = 0x200C + (uint32_t)i;
+    } else n = tfm_character_next(m->text + at, end - at, &c);
+    if (!n || !around_is_unseen(c) ||
+        around_belongs(c, protect_before(m->text + begin, at - begin)))
+        return 0;
+    if (around_is_direction(c)) {
+        const int is_last = m->n_items && m->items[m->n_items - 1].c == MARKUP_ISOLATE;
+        markup_item *item = markup_add(m, MARKUP_POINT, at, at + n);
+        if (item && c >= 0x2066 && c <= 0x2068) item->c = MARKUP_ISOLATE;
+        if (item && c == 0x2069 && is_last) { /* the pair is an element */
+            item[-1].c = 0, item[-1].kind = MARKUP_OPEN,
+            item[-1].match = (markup_at)(m->n_items - 1);
+            item->kind = MARKUP_CLOSE, item->match = (markup_at)(m->n_items - 2);
+        }
+    } else markup_clean(m);
+    return n;
 }
 
 /* Elements that end a sentence. */
@@ -524,7 +564,7 @@ static size_t markup_add_escaped(markup_document *m, size_t at, size_t end, size
    become one space. */
 static void markup_add_text(markup_document *m, size_t at, size_t end) {
     text_buffer letter;
-    size_t n, k, begin = at, open = (size_t)-1;
+    size_t n, k, i, begin = at, open = (size_t)-1;
     uint32_t c;
     const int is_escaped = markup_is_escaped(m, at, end);
     memset(&letter, 0, sizeof letter);
@@ -561,9 +601,17 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
         }
         n = is_escaped && m->text[at] == '&' ? markup_add_escaped(m, at, end, &open) : 0;
         if (n) continue;
-        k = markup_protected(m, begin, at, end);
+        k = markup_unseen(m, begin, at, end);
+        if (!k) {
+            k = markup_protected(m, begin, at, end);
+            n = k && m->surrounds ? protect_joint(m->text + begin, end - begin, at - begin, k) : 0;
+            if (n && !(m->plain.size > n && m->text[at - n] == m->plain.data[m->plain.size - n] &&
+                       (!m->n_items || m->items[m->n_items - 1].at + n <= m->plain.size)))
+                n = 0;
+            for (i = 0; i < n; i++) markup_plain_drop(m);
+            if (k) (void)markup_add(m, MARKUP_COPY, at - n, at + k);
+        }
         if (k) {
-            (void)markup_add(m, MARKUP_COPY, at, at + k);
             n = k;
             continue;
         }
@@ -701,6 +749,17 @@ static int markup_next_attribute(const markup_document *m, size_t *from, markup_
     return 0;
 }
 
+/* Returns whether bytes from to end - 1 of the document are the code of a language that is not the one of the text
+   to translate: m->source, or else the page's own. */
+static int markup_is_other_language(const markup_document *m, size_t from, size_t end) {
+    const char *own = m->source ? m->source : m->text + m->page;
+    size_t n = m->source ? strlen(m->source) : m->n_page, i;
+    if (!m->surrounds || !n || from >= end) return 0;
+    for (i = 0; i < n && !protect_in("-_", (unsigned char)own[i]); i++)
+        if (from + i >= end || markup_small(own[i]) != markup_small(m->text[from + i])) return 1;
+    return from + i < end && !protect_in("-_", (unsigned char)m->text[from + i]);
+}
+
 /* Reads the tag that begins at `begin` with "<" and a name. Returns its end, or 0 if the document
    ends before. */
 static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag *tag) {
@@ -719,6 +778,9 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
     tag->attributes = at;
     while (markup_next_attribute(m, &at, &a)) {
         if (strcmp(a.name, "translate") == 0 && markup_is(m, a.value, a.end, "no"))
+            tag->copied |= 1;
+        if ((strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0) &&
+            strcmp(tag->name, "html") != 0 && markup_is_other_language(m, a.value, a.end))
             tag->copied |= 1;
         if (strcmp(tag->name, "meta") == 0 && a.n < MARKUP_NAME &&
             characters_list_has(" itemprop name property ", a.name, a.n))
@@ -746,6 +808,18 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
                          characters_list_has(markup_copied_blocks, tag->name, tag->n)))
         tag->copied |= 2;
     return tag->end;
+}
+
+static size_t markup_find(const markup_document *m, size_t at, const char *what);
+
+/* Sets m->page and m->n_page. */
+static void markup_find_page(markup_document *m) {
+    size_t at = markup_find(m, 0, "<html") + 5;
+    markup_attribute a;
+    m->n_page = 0;
+    while (at < m->size && markup_next_attribute(m, &at, &a))
+        if (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0)
+            m->page = a.value, m->n_page = a.end - a.value;
 }
 
 /* Finds a text at or after `at`; `what` is in small letters and matches either case. Returns the
@@ -1123,6 +1197,7 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
     size_t n, i, last, size = m->size;
     markup_element *tags;
     m->size = end;
+    if (m->surrounds && m->form == MARKUP_HTML) markup_find_page(m);
     tags = markup_tags(m, at, &n);
     markup_add_ahead(m, NULL, tags, 0, n);
     for (i = 0; i < n && !m->broken; i = last + 1) {

@@ -27,7 +27,8 @@ typedef struct protect_text {
     text_buffer clean; /* the text without its spans */
     protect_span *spans;
     size_t n, room;
-    int capitals; /* all letters of the text were capitals */
+    int capitals;       /* all letters of the text were capitals */
+    int keeps_capitals; /* option: they stay, because the caller cares for them */
 } protect_text;
 
 /* Frees all memory; p can be used again. */
@@ -195,6 +196,41 @@ static size_t protect_number(const char *text, size_t size) {
     }
     if (end < size) (void)tfm_character_next(text + end, size - end, &c);
     return !character_case(c) && (parts || digits >= 5) ? end : 0;
+}
+
+/* Returns the bytes of the number in groups that begins a text, or 0: an IBAN, or at least three groups of digits
+   with seven digits or more, or two of which the first begins with 0, as telephone numbers have them. */
+static size_t protect_groups(const char *text, size_t size) {
+    const unsigned char *byte = (const unsigned char *)text;
+    const int is_iban = size > 14 && byte[0] >= 'A' && byte[0] <= 'Z' && byte[1] >= 'A' &&
+                        byte[1] <= 'Z' && protect_is_digit(byte[2]) && protect_is_digit(byte[3]);
+    uint32_t c = ' ';
+    size_t i = is_iban ? 4 : 0, digits = is_iban ? 2 : 0, groups = 1, end = 0, run = i;
+    for (; i <= size && i < 64; i++) {
+        const unsigned char sign = i < size ? byte[i] : ' ';
+        if (protect_is_digit(sign) || (is_iban && sign >= 'A' && sign <= 'Z')) {
+            digits += protect_is_digit(sign) != 0, run++;
+            if (is_iban && run > 4 && groups > 1) return 0;
+            continue;
+        }
+        if (!run) break;
+        end = i, run = 0;
+        if (sign == ' ' && i + 1 < size && (protect_is_digit(byte[i + 1]) || is_iban)) {
+            for (groups++; is_iban && i + 1 + run < size &&
+                           (protect_is_digit(byte[i + 1 + run]) ||
+                            (byte[i + 1 + run] >= 'A' && byte[i + 1 + run] <= 'Z'));)
+                run++;
+            if (is_iban && (!run || run > 4 ||
+                            (groups > 2 && !protect_is_digit(byte[i + 1]) &&
+                             !protect_is_digit(byte[i + run]))))
+                break;
+            run = 0;
+        } else break;
+    }
+    if (end < size) (void)tfm_character_next(text + end, size - end, &c);
+    if (character_case(c) || protect_is_digit(c)) return 0;
+    if (is_iban) return digits > 9 && end > 14 ? end : 0;
+    return digits > 6 && (groups > 2 || (groups == 2 && byte[0] == '0')) ? end : 0;
 }
 
 /* Returns the bytes of the conversion of printf that begins a text, or 0: %s, %1$d, %-10.2f, %ld,
@@ -543,9 +579,27 @@ static size_t protect_span_at(const char *text, size_t size, size_t at) {
     if (n && (unsigned char)text[at] >= 0x80) return n;
     if (c > ' ' && is_inside) return 0; /* a span cannot begin inside a word */
     if (!n) n = protect_code(text + at, size - at);
+    if (!n) n = protect_groups(text + at, size - at);
     if (!n) n = protect_word(text + at, size - at);
     if (!n) n = protect_number(text + at, size - at);
     return protect_is_plain(text + at, n) ? n : 0;
+}
+
+/* Returns whether a text begins with a stop that ends the text or its sentence. */
+static int protect_is_end(const char *text, size_t size) {
+    if (protect_starts(text, size, "\xE3\x80\x82")) return 1;
+    return size && protect_in(".!?", (unsigned char)*text) && (size == 1 || text[1] == ' ');
+}
+
+/* Returns the bytes of the comma or colon before a span of n bytes at byte `at`, with its space, if the span is
+   the last word of a sentence: Ask him, a@b.org. A model would read the comma as the begin of more text. */
+static inline size_t protect_joint(const char *text, size_t size, size_t at, size_t n) {
+    if (at + n > size || !protect_is_end(text + at + n, size - at - n)) return 0;
+    if (at > 2 && text[at - 1] == ' ' && protect_in(",:;", (unsigned char)text[at - 2])) return 2;
+    return at > 3 && (memcmp(text + at - 3, "\xEF\xBC\x8C", 3) == 0 ||
+                      memcmp(text + at - 3, "\xEF\xBC\x9A", 3) == 0)
+               ? 3
+               : 0;
 }
 
 /* Adds a span that is removed at the end of the clean text. Returns 0 if there is no memory. */
@@ -584,10 +638,11 @@ static void protect_lower_all(protect_text *p) {
 /* Removes the spans from a text, which must stay in memory until protect_put. Returns 0 if nothing
    is left to translate. If memory was too small, p->clean.broken is set. */
 static inline int protect_take(protect_text *p, const char *text, size_t size) {
-    size_t i, k, n, span, from = 0;
+    size_t i, k, n, span, joint, from = 0;
     uint32_t c = 0;
-    int left = 0;
+    int left = 0, keeps_capitals = p->keeps_capitals;
     if (p->room > 256) protect_free(p);
+    p->keeps_capitals = keeps_capitals;
     p->text = text, p->n = 0;
     text_buffer_clear(&p->clean, 1 << 12);
     for (i = 0; i < size; i += n) {
@@ -597,16 +652,22 @@ static inline int protect_take(protect_text *p, const char *text, size_t size) {
         if (!span) continue;
         text_buffer_append(&p->clean, text + from, i - from);
         from = i + n;
+        joint = protect_joint(text, size, i, span);
+        if (joint && p->clean.size > joint &&
+            (!p->n || p->spans[p->n - 1].at + joint <= p->clean.size))
+            p->clean.data[p->clean.size -= joint] = 0;
+        else joint = 0;
         if (!p->clean.size && from < size && text[from] == ' ') from++, n++;
         if (p->clean.size && p->clean.data[p->clean.size - 1] == ' ' && /* no double space */
             (from == size || protect_in(" ,.;:!?)]}", (unsigned char)text[from])))
             p->clean.data[--p->clean.size] = 0;
         for (k = p->n; k > 0 && p->spans[k - 1].at > p->clean.size; k--)
             p->spans[k - 1].at = p->clean.size;
-        if (!protect_add(p, i, span)) p->clean.broken = 1;
+        if (!protect_add(p, i - joint, span + joint)) p->clean.broken = 1;
     }
     text_buffer_append(&p->clean, text + from, size - from);
-    p->capitals = !p->clean.broken && protect_is_capitals(p->clean.data, p->clean.size);
+    p->capitals = !p->clean.broken && !keeps_capitals &&
+                  protect_is_capitals(p->clean.data, p->clean.size);
     if (p->capitals) protect_lower_all(p);
     return left;
 }
@@ -654,7 +715,12 @@ static inline void protect_put(protect_text *p, const char *text, size_t size, s
     size_t i, k, from = 0, to, begin = out->size;
     uint32_t c;
     for (i = 0; i < p->n; i++) {
+        const char *behind = p->clean.data + p->spans[i].at;
         to = protect_place(p->clean.size, p->spans[i].at, text, size, n, ends, sources);
+        if (p->spans[i].at + 4 > p->clean.size &&
+            protect_is_end(behind, p->clean.size - p->spans[i].at) && size > 1 &&
+            protect_in(".!?", (unsigned char)text[size - 1]))
+            to = size - 1; /* the last word of the sentence */
         if (to && to < size && text[to - 1] == ' ') to--;
         for (k = i; k > 0 && p->spans[k - 1].to > to; k--) p->spans[k].to = p->spans[k - 1].to;
         p->spans[k].to = to;
@@ -667,6 +733,7 @@ static inline void protect_put(protect_text *p, const char *text, size_t size, s
         protect_append(out, text + from, to - from, p->capitals);
         if (i == p->n) break;
         if (out->size > begin && !protect_in(" ([{", (unsigned char)out->data[out->size - 1]) &&
+            !protect_in(",:;", (unsigned char)p->text[p->spans[i].begin]) &&
             tfm_space_after(tfm_text_make(out->data + begin, out->size - begin)))
             text_buffer_append(out, " ", 1);
         text_buffer_append(out, p->text + p->spans[i].begin, p->spans[i].size);

@@ -1,0 +1,53 @@
+/* Tests which sentences languages.h takes for sentences of the language of their translation. */
+#include "examples/translate/text/languages.h"
+#include "test.h"
+
+static void suspects(void) {
+    static const struct {
+        int level;
+        const char *source, *translation;
+        double score;
+    } cases[] = {
+        {0, "Der Hund bellt in der Nacht.", "The dog is barking at night.", -5},
+        {3, "The dog is barking in the garden.", "He is doing that in the evening.", -9},
+        {2, "She sings.", "She is singing.", -2},
+        {1, "Tom lachte.", "Tom was laughing.", -2},
+        {0, "Tom lächelte.", "Tom was smiling.", -2}, /* English has no such letter */
+        {1, "Tom flipped.", "Tom flippte.", -9},
+        {0, "Tom flipped.", "Tom flippte.", -1}, /* the model is sure */
+        {0, "他在家里。", "He is at home.", -2},
+        {3, "Le chat est sur la table et il dort.", "Le chien est dans la maison.", -9},
+        {0, "Le chat est sur la table.", "The cat is on the table.", -3},
+        {0, "Это мой дом, и я в нём живу.", "This is my house and I live in it.", -3},
+        {3, "Это мой дом, и я в нём не был.", "Он не был в доме и это так.", -9},
+        {3, "I don\xE2\x80\x99t know what you're doing here.", "I don't do what is not here.", -9},
+        {0, "Ja.", "Yes.", -1},              /* one word says little */
+        {2, "Ja, Maria.", "Yes, Mary.", -2}, /* "ja" may be a word of the target language */
+        {0, "", "", 0},
+        {0, "Hund", "", 0}};
+    languages_table *table = (languages_table *)malloc(sizeof *table);
+    size_t i, used, characters[2];
+    SECTION("suspects");
+    languages_begin(table);
+    for (i = used = 0; i < LANGUAGES_SLOTS; i++) used += table->words[i] != 0;
+    CHECK(used > 500 && used < LANGUAGES_SLOTS / 2, "the table has room: %zu words", used);
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *source = cases[i].source, *text = cases[i].translation;
+        int level = languages_suspect(table, source, strlen(source), text, strlen(text),
+                                      cases[i].score, characters);
+        CHECK(level == cases[i].level, "%s: %d, not %d", source, level, cases[i].level);
+    }
+    (void)languages_suspect(table, "Äöü 我", strlen("Äöü 我"), "ab", 2, 0, characters);
+    CHECK(characters[0] == 5 && characters[1] == 2, "characters are counted");
+    CHECK(languages_stays(1, -0.5, -0.2) && !languages_stays(1, -1.5, -0.2) &&
+              languages_stays(2, -1.3, -0.2) && !languages_stays(2, -1.5, -0.2) &&
+              languages_stays(2, -1.5, -0.5) && languages_stays(3, -2.0, -0.2) &&
+              !languages_stays(3, -2.2, -0.2) && !languages_stays(0, -0.1, -0.2),
+          "the model's scores decide");
+    free(table);
+}
+
+int main(void) {
+    suspects();
+    return test_done("test_languages");
+}
