@@ -1,5 +1,4 @@
-/* allowed: translates freely, then with the words of a list alone (edit_logits, before each
-   choice).
+/* allowed: translates freely, then with the words of a list alone (edit_logits).
    cc -O2 -I. examples/allowed.c -o allowed -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"

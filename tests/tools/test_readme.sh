@@ -28,7 +28,7 @@ for script in $dir/blocks/*.sh; do
     elif [ -s $name.out ]; then check "$command" "0 $(cat $name.out)" "$status $(cat $name.got)"
     else check "$command" 0 "$status"; fi
 done
-check "commands that were found" 16 $ran
+check "commands that were found" 17 $ran
 # | `hello.c` | what it shows | `what it prints` ... |
 grep '^| `[a-z]*\.c` |' examples/README.md | sed 's/\\|/\a/g' > $dir/rows
 while IFS='|' read -r _ name _ prints _; do

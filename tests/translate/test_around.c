@@ -59,7 +59,7 @@ static void pieces(void) {
         "„Der Hund bellt.“{[1]}|Die Katze schläft.", "Der Hund bellt.{[Anm. 1]}",
         "Der Hund bellt.{ [1]}|Die Katze schläft.", "狗在叫。{[1]}|猫睡了。",
         "狗在叫。{¹}|猫睡了。", "狗在叫。{（1）}|猫睡了。", "Der Hund bellt.{*}",
-        "Er kam, z. B.[1] gestern, an.", "Er hat 1.[1] Preise.",
+        "Er kam, z. B.[1] gestern, an.", "Er kam am 1.[1] Mai an.",
         "Der Hund bellt.|{– }Die Katze schläft."};
     static const char *const cues[] = {
         "{ANNA: }Ich gehe.",      "{MANN 1: }Hast du es?", "{-UNA: }Ich habe es.",

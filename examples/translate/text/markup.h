@@ -1162,7 +1162,8 @@ static void markup_copy(markup_document *m, const markup_item *item, text_buffer
     size_t i, k, n = name ? name->n : 0, from = out->size;
     uint32_t unseen;
     if (item->kind <= MARKUP_POINT && m->text[item->begin] == '&' &&
-        markup_entity_at(m->text + item->begin, item->end - item->begin, &unseen) && unseen) {
+        markup_entity_at(m->text + item->begin, item->end - item->begin, &unseen) &&
+        around_is_unseen(unseen)) {
         protect_append_char(out, unseen); /* a mark of the writing direction */
         return;
     }
@@ -1431,8 +1432,7 @@ static void markup_keep(markup_document *m, size_t to) {
     while (m->at < to) {
         int is_break = i < m->n_breaks && m->breaks[i].end <= to;
         size_t end = is_break ? m->breaks[i].begin : to, item = m->hard;
-        while (item < m->n_items && m->items[item].begin < to &&
-               (m->items[item].c != '\n' || m->items[item].end <= m->at))
+        while (item < m->n_items && (m->items[item].c != '\n' || m->items[item].end <= m->at))
             item++;
         m->hard = item;
         if (is_break && item < m->n_items && m->items[item].end == m->breaks[i].end)
