@@ -152,9 +152,9 @@ static tfm_text input_text(const input_window *w, const input_item *l, int side)
     return tfm_text_make(data ? data + l->at[side] : "", l->text[side].size);
 }
 
-/* Sets a line's source to a piece of the line's text, which begins at byte `at` of the window's text. With
-   n_label the source becomes a copy that begins with the label, the first n_label bytes of the text. Returns 0
-   if there is no memory. */
+/* Sets a line's source to a piece of the line's text, which begins at byte `at` of the window's
+   text. With n_label the source becomes a copy that begins with the label, the first n_label bytes
+   of the text. Returns 0 if there is no memory. */
 static int input_take_piece(input_window *w, input_item *l, size_t at, const around_piece *p,
                             size_t offset, size_t n_label) {
     text_buffer *b = &w->text[INPUT_SOURCE];
@@ -172,7 +172,8 @@ static int input_take_piece(input_window *w, input_item *l, size_t at, const aro
     return 1;
 }
 
-/* Reads the next piece of a line: a sentence, with what is around it if the stream asks for that. */
+/* Reads the next piece of a line: a sentence, with what is around it if the stream asks for
+   that. */
 static int input_next_piece(const input_stream *in, around_reader *r, around_piece *p) {
     const tfm_text text = tfm_text_make(r->text, r->size);
     tfm_text sentence;
@@ -183,8 +184,8 @@ static int input_next_piece(const input_stream *in, around_reader *r, around_pie
     return 1;
 }
 
-/* Returns the number of pieces of a text, but not more than `most`; *kept is set if the first one has something
-   around it, or is to be copied. */
+/* Returns the number of pieces of a text, but not more than `most`; *kept is set if the first one
+   has something around it, or is to be copied. */
 static int32_t input_pieces(const input_stream *in, tfm_text text, int32_t most, int *kept) {
     around_reader r;
     around_piece p;

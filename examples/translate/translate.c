@@ -253,8 +253,8 @@ static void append_kept(const worker *me, input_item *l, int side) {
         append_flat(l, l->kept[side].data, l->kept[side].size);
 }
 
-/* Returns whether a space belongs between a label and a translation: only the script of the translation has
-   spaces. */
+/* Returns whether a space belongs between a label and a translation: only the script of the
+   translation has spaces. */
 static int needs_space(const worker *me, const input_item *l, const char *text, size_t size) {
     const tfm_text *label = &l->kept[0];
     return me->of->is_last && label->size && (unsigned char)label->data[label->size - 1] > ' ' &&
@@ -295,8 +295,8 @@ static int is_blank(tfm_text text) {
     return 1;
 }
 
-/* Removes from a line what --protect copies, and what surrounds its sentence. Returns 0 if nothing is left to
-   translate: the line is then its own translation. */
+/* Removes from a line what --protect copies, and what surrounds its sentence. Returns 0 if nothing
+   is left to translate: the line is then its own translation. */
 static int take_apart(worker *me, input_item *l) {
     const tfm_text text = l->text[INPUT_SOURCE];
     const int protects = opt.protect && !t.in.next;
@@ -318,8 +318,8 @@ static int take_apart(worker *me, input_item *l) {
     return left;
 }
 
-/* Counts the tokens of a source that the model does not know. If they are most of the text, as those of another
-   script are, the text is its own translation. */
+/* Counts the tokens of a source that the model does not know. If they are most of the text, as
+   those of another script are, the text is its own translation. */
 static void count_unknown(worker *me, input_item *l, tfm_text text) {
     const int32_t unknown = me->of->config->src_unk, *ids = ids_of(me, l->ids[INPUT_SOURCE]);
     size_t lost = 0, size = l->text[INPUT_SOURCE].size, kept_ids = l->ids[INPUT_SOURCE];
@@ -470,9 +470,9 @@ static const char *language_of(const worker *me) {
     return !me->of->is_last ? opt.via : opt.lang ? opt.lang : opt.to;
 }
 
-/* Puts the terms of me->found into a hypothesis, which is the last size bytes of the line's output, and inserts
-   what take_apart removed. For a document the function stores where each token came from instead of the protected
-   spans: markup.h inserts spans and tags. */
+/* Puts the terms of me->found into a hypothesis, which is the last size bytes of the line's output,
+   and inserts what take_apart removed. For a document the function stores where each token came
+   from instead of the protected spans: markup.h inserts spans and tags. */
 static tfm_status restore(worker *me, input_item *l, int32_t row, int32_t rank, size_t size) {
     text_buffer text;
     int32_t left_out, length = 0;
@@ -505,7 +505,8 @@ static tfm_status restore(worker *me, input_item *l, int32_t row, int32_t rank, 
     return status;
 }
 
-/* Notes whether a source looks as if it were already in the language of its translation, text [size]. */
+/* Notes whether a source looks as if it were already in the language of its translation, text
+   [size]. */
 static void suspect(const worker *me, input_item *l, const tfm_result *result, const char *text,
                     size_t size) {
     const double penalty = me->of->decode.length_penalty;
@@ -718,8 +719,8 @@ static tfm_status score_batch(worker *me, input_item *const *lines, tfm_request 
     return status;
 }
 
-/* Lets the model score the suspected lines of a batch as their own translations. A line that it finds likely is of
-   the language of the translation, and stays as it is. */
+/* Lets the model score the suspected lines of a batch as their own translations. A line that it
+   finds likely is of the language of the translation, and stays as it is. */
 static void look_again(worker *me, input_item *const *lines, int32_t n) {
     const int32_t limit = me->of->decode.max_length;
     tfm_request *requests = (tfm_request *)malloc(((size_t)n + 1) * sizeof *requests);

@@ -4,7 +4,8 @@
 #include "transformer.h"
 #include "tiny.h"
 
-/* A sanitizer checks each access, but not whether memory grows, which takes many sentences to see. */
+/* A sanitizer checks each access, but not whether memory grows, which takes many sentences to
+   see. */
 #ifdef TEST_SANITIZED
 #define SENTENCES 3000
 #else

@@ -197,8 +197,8 @@ static unsigned random_below(unsigned n) {
 
 /* ---- sentences that are hard, in many languages: tests/data/sentences.tsv ---- */
 
-/* A line of the file. pool: text may be two sentences with a bar between them; paragraphs are drawn from
-   these. one: a sentence that must not be cut. bar: how many may be missed, false and cut. */
+/* A line of the file. pool: text may be two sentences with a bar between them; paragraphs are drawn
+   from these. one: a sentence that must not be cut. bar: how many may be missed, false and cut. */
 typedef struct hard_line {
     const char *kind, *language, *text;
 } hard_line;
@@ -232,7 +232,8 @@ static int hard_is(const hard_line *line, const char *kind, const char *language
     return strcmp(line->kind, kind) == 0 && strcmp(line->language, language) == 0;
 }
 
-/* Counts the ends of sentences inside a paragraph that are missed, and cuts inside its sentences. */
+/* Counts the ends of sentences inside a paragraph that are missed, and cuts inside its
+   sentences. */
 static void hard_paragraph(const char *const *texts, int n, const char *gap, hard_counts *counts) {
     char paragraph[4096];
     size_t size = 0, ends[2 * HARD_MOST + 1], at = 0, k, n_ends = 0, found = 0, i;

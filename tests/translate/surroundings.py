@@ -243,7 +243,7 @@ class Check:
     def no_labels(self) -> None:
         """Lines without a label are translated as whole lines are."""
         texts = list(NO_LABELS[self.language])
-        self.compare("counter-cases: no label", self.program.line(texts), self.program.line(texts, "--sentences", "whole"))
+        self.compare("counter-cases: no label", self.program.line(texts), self.program.line(texts, "--plain"))
 
     def all_rows(self) -> None:
         self.note("BLEU, plain", round(bleu([bare(x) for x in self.plain], [bare(x) for x in self.english]), 1))

@@ -179,8 +179,8 @@ static int markup_is_bracketed(const markup_sentence *s) {
     return s->text[1] != ' ' && s->text[s->size - 2] != ' ';
 }
 
-/* Finds the next sentence of the plain text; with m->whole the next paragraph, which ends at a blank
-   line. */
+/* Finds the next sentence of the plain text; with m->whole the next paragraph, which ends at a
+   blank line. */
 static int markup_next_sentence(markup_document *m, around_reader *r, tfm_text *sentence) {
     const tfm_text plain = tfm_text_make(m->plain.data, m->plain.size);
     tfm_text next;
@@ -342,7 +342,8 @@ static size_t markup_added_stop(const markup_translation *t, const markup_senten
     return stops ? n : 0;
 }
 
-/* Returns whether an item is the last word of its sentence with the comma before it: protect_joint. */
+/* Returns whether an item is the last word of its sentence with the comma before it:
+   protect_joint. */
 static int markup_is_joint(const markup_document *m, const markup_item *item) {
     const char *text = m->text + item->begin;
     return item->kind == MARKUP_COPY && item->end - item->begin > 3 &&
@@ -1254,11 +1255,14 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     item += node->item;
     is_copy = item->kind == MARKUP_COPY;
     is_spaced = item->space_before || (is_copy && item->at <= s->begin);
-    if (is_copy && m->surrounds && item->at &&
-        m->has_spaces) /* 我在{city} has no spaces, but "in {city}" has */
-        is_spaced |= character_is_wide(markup_character(m, item->at - 1)) &&
+    if (is_copy && m->surrounds && item->at && m->has_spaces) {
+        /* 我在{city} has no spaces, but "in {city}" has. A note behind a stop has none. */
+        const uint32_t before = markup_character(m, item->at - 1);
+        is_spaced |= character_is_wide(before) &&
+                     !character_is(before, TFM_CHARACTER_STOP | TFM_CHARACTER_CLOSING) &&
                      !tfm_space_after(tfm_text_make(s->text, s->size)) &&
                      tfm_space_after(tfm_text_make(t->text, t->size));
+    }
     is_begin = item->kind == MARKUP_OPEN    ? item->space_before || m->plain.data[item->at] != ' '
                : item->kind == MARKUP_CLOSE ? item->space_before
                                             : !item->is_line && !item->is_blank && is_spaced;
@@ -1684,8 +1688,8 @@ static void markup_note(markup_document *m, const markup_sentence *s) {
     if (!m->n_left++) m->left = s->from;
 }
 
-/* Returns whether a space belongs before the translation of a sentence, because its source is of a script without
-   spaces and stands right behind another sentence or a label. */
+/* Returns whether a space belongs before the translation of a sentence, because its source is of a
+   script without spaces and stands right behind another sentence or a label. */
 static int markup_needs_space(const markup_document *m, const markup_translation *t,
                               const markup_sentence *s, const text_buffer *out) {
     const uint32_t before = s->begin ? protect_before(m->plain.data, s->begin) : ' ';

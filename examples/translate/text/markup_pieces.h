@@ -45,8 +45,8 @@ typedef struct markup_item {
     unsigned space_behind : 1;
     unsigned is_line : 1;  /* for CUT: it is between two lines or cues */
     unsigned is_blank : 1; /* for POINT: an element with only a space, which it replaces */
-    /* For Markdown its delimiter; MARKUP_ISOLATE for U+2066 to U+2068; for BLOCK before an attribute's value the quote around the value,
-       or a space. */
+    /* For Markdown its delimiter; MARKUP_ISOLATE for U+2066 to U+2068; for BLOCK before an
+       attribute's value the quote around the value, or a space. */
     unsigned c : 8;
     unsigned has_label : 1; /* for [text] links: the text is the label (markup_label_of) */
     /* Bytes of spaces behind it that the plain text does not have; MARKUP_BLANKS stands for all
@@ -482,8 +482,8 @@ static size_t markup_separator(const markup_document *m, size_t at, size_t end) 
                : 0;
 }
 
-/* Takes a character that nobody sees out of the text at byte `at`. A mark of the writing direction is copied beside
-   its word. Returns the character's bytes, or 0 if there is none. */
+/* Takes a character that nobody sees out of the text at byte `at`. A mark of the writing direction
+   is copied beside its word. Returns the character's bytes, or 0 if there is none. */
 static size_t markup_unseen(markup_document *m, size_t begin, size_t at, size_t end) {
     const int is_entity = m->text[at] == '&' && m->form != MARKUP_WRAPPED;
     static const char *const names[] = {"&zwnj;", "&zwj;", "&lrm;", "&rlm;"};
@@ -749,8 +749,8 @@ static int markup_next_attribute(const markup_document *m, size_t *from, markup_
     return 0;
 }
 
-/* Returns whether bytes from to end - 1 of the document are the code of a language that is not the one of the text
-   to translate: m->source, or else the page's own. */
+/* Returns whether bytes from to end - 1 of the document are the code of a language that is not the
+   one of the text to translate: m->source, or else the page's own. */
 static int markup_is_other_language(const markup_document *m, size_t from, size_t end) {
     const char *own = m->source ? m->source : m->text + m->page;
     size_t n = m->source ? strlen(m->source) : m->n_page, i;

@@ -198,8 +198,9 @@ static size_t protect_number(const char *text, size_t size) {
     return !character_case(c) && (parts || digits >= 5) ? end : 0;
 }
 
-/* Returns the bytes of the number in groups that begins a text, or 0: an IBAN, or at least three groups of digits
-   with seven digits or more, or two of which the first begins with 0, as telephone numbers have them. */
+/* Returns the bytes of the number in groups that begins a text, or 0: an IBAN, or at least three
+   groups of digits with seven digits or more, or two of which the first begins with 0, as telephone
+   numbers have them. */
 static size_t protect_groups(const char *text, size_t size) {
     const unsigned char *byte = (const unsigned char *)text;
     const int is_iban = size > 14 && byte[0] >= 'A' && byte[0] <= 'Z' && byte[1] >= 'A' &&
@@ -591,8 +592,9 @@ static int protect_is_end(const char *text, size_t size) {
     return size && protect_in(".!?", (unsigned char)*text) && (size == 1 || text[1] == ' ');
 }
 
-/* Returns the bytes of the comma or colon before a span of n bytes at byte `at`, with its space, if the span is
-   the last word of a sentence: Ask him, a@b.org. A model would read the comma as the begin of more text. */
+/* Returns the bytes of the comma or colon before a span of n bytes at byte `at`, with its space, if
+   the span is the last word of a sentence: Ask him, a@b.org. A model would read the comma as the
+   begin of more text. */
 static inline size_t protect_joint(const char *text, size_t size, size_t at, size_t n) {
     if (at + n > size || !protect_is_end(text + at + n, size - at - n)) return 0;
     if (at > 2 && text[at - 1] == ' ' && protect_in(",:;", (unsigned char)text[at - 2])) return 2;
