@@ -16106,6 +16106,19 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 
    REVISION HISTORY
 
+   After 0.7.0
+     - Where sentences end: by the form and the place of a word, in 35 languages; a mark of a note
+       behind a stop belongs to its sentence.
+     - translate: labels, marks, brackets, quotes and emoji stay around a sentence, characters that
+       nobody sees are taken out, capitals are translated, sentences of the target language stay
+       (--plain: lines as they are). Documents copy addresses and numbers (--no-protect: not).
+       Cues are joined only where something says so; ASS and SSA; two lines of 42 characters
+       (--cue-width, --cue-lines); other structured files are refused by name.
+     - Python and the server translate XLIFF, TMX, Qt ts, po, resx, arb and strings files.
+     - Server: clients take turns; /spec, /docs, /progress; SIGHUP loads models anew.
+     - transformer_h.export works again. A static copy compiles without warnings.
+     - Tests are linked with one object of the library; CI keeps rows whose inputs are the same.
+
    0.7.0 (2026-11-27)
      Breaking
      - Names. The library reads model files and packed files of 0.4.0 to 0.6.0 with their old words.
