@@ -1770,6 +1770,7 @@ static int markup_end(markup_document *m, text_buffer *out) {
     markup_finish(m, out);
     if (m->form == MARKUP_SRT) markup_flush_cues(m, m->size, out);
     else markup_source(m, m->at, m->size, out);
+    text_buffer_append(out, "", 0); /* an empty document has an empty text, and not NULL */
     return !m->broken && !out->broken;
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections import ChainMap
 from functools import cache
@@ -160,3 +161,13 @@ def text_inside(element: Any) -> str:
         elif event == "start" and tag_name(one.tag) not in ("instrText", "delText"):
             found.append(one.text or "")
     return " ".join(found)
+
+
+def xml_text(text: str) -> str:
+    """Returns a text without the characters that XML does not allow, and without soft hyphens. A printable text has none of them."""
+    return text if text.isprintable() else NO_XML.sub("", text)
+
+
+def escaped(text: str) -> str:
+    """Returns a text with &amp;, &lt; and &gt; for the characters that have a meaning in tags."""
+    return html.escape(xml_text(text), quote=False)

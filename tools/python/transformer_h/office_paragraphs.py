@@ -19,9 +19,9 @@ except ImportError:  # only archives need it
 from .markup import placeholders
 from .office_formats import Copies, Format, Styles
 from .office_names import (BASE, BREAK, CONTENT, COUNT, DELETED, EMPTY, FIRST, INLINE, INNER_FIELDS,
-                           INSERTED, JOINED, KEPT, LAST, LEFT, LETTER, LETTERS, LINK, MOST_RAISED, NO_XML, PAIRS, PAIR_ENDS,
+                           INSERTED, JOINED, KEPT, LAST, LEFT, LETTER, LETTERS, LINK, MOST_RAISED, PAIRS, PAIR_ENDS,
                            PAIR_IDS, PLACE_FIELDS, RESULTS, RUBY, RUN, RUN_TEXT, SEQUENCE, SHOWN, SIMPLE,
-                           SPACES, STYLE_NAME, TAG, TEXT_FIELDS, WRITTEN, tag_name, text_inside)
+                           SPACES, STYLE_NAME, TAG, TEXT_FIELDS, WRITTEN, escaped, tag_name, text_inside, xml_text)
 from .office_sentences import divided_at_sentences
 
 RUN_SPACES = frozenset((*SPACES["w"], *SPACES["a"]))
@@ -684,16 +684,6 @@ class Paragraph:
                 last.tail = (last.tail or "") + piece
             elif piece:
                 target.text = (target.text or "") + piece
-
-
-def xml_text(text: str) -> str:
-    """Returns a text without the characters that XML does not allow, and without soft hyphens. A printable text has none of them."""
-    return text if text.isprintable() else NO_XML.sub("", text)
-
-
-def escaped(text: str) -> str:
-    """Returns a text with &amp;, &lt; and &gt; for the characters that have a meaning in tags."""
-    return html.escape(xml_text(text), quote=False)
 
 
 def _shown(piece: Piece) -> str:

@@ -17,8 +17,8 @@ except ImportError:  # only archives need it
 
 from .markup import placeholders
 from .office_formats import Format, Styles
-from .office_names import COUNT, FIRST, LAST, LETTER, PARAGRAPH, RUN, RUN_TEXT, SPACES, WRITTEN
-from .office_paragraphs import FEW_INSIDE, GAP, PLACEHOLDER, RUN_SPACES, Paragraph, escaped, xml_text
+from .office_names import COUNT, FIRST, LAST, LETTER, PARAGRAPH, RUN, RUN_TEXT, SPACES, WRITTEN, escaped, xml_text
+from .office_paragraphs import FEW_INSIDE, GAP, PLACEHOLDER, RUN_SPACES, Paragraph
 
 SPACE_OF = {tag: tag[1:].partition("}")[0] for tag in PARAGRAPH}
 UNSEEN = frozenset(tag for tag, text in WRITTEN.items() if not text)
