@@ -140,7 +140,11 @@ class T5Gemma(unittest.TestCase):
         self.assertTrue(load_file(self.folder / "again.safetensors")["logits"].equal(found["logits"]), f"{title}, packed")
         done = subprocess.run([DECODE, path], input=requests, capture_output=True, text=True)
         self.assertEqual(done.stderr, "")
-        self.assertEqual([[int(i) for i in line.split()[6:]] for line in done.stdout.splitlines() if line], wanted, title)
+        made = [[int(i) for i in line.split()[6:]] for line in done.stdout.splitlines() if line]
+        for i, ids in enumerate(wanted[:3]):  # greedy: transformers hides a pad that the model itself chose from later steps
+            if 0 in ids:
+                made[i], wanted[i] = made[i][:ids.index(0) + 1], ids[:ids.index(0) + 1]
+        self.assertEqual(made, wanted, title)
 
     def draws(self, second):
         first = int(os.environ.get("SEED", random.SystemRandom().randrange(1 << 30)))
@@ -174,7 +178,11 @@ class T5Gemma(unittest.TestCase):
             wanted.append([int(token[1:]) for token in best[0].hypotheses[0]])
             requests += f"beam={beam} length_penalty=1 min_length=1 max_length=16 src={','.join(map(str, row))}\n"
         done = subprocess.run([DECODE, self.folder / "m.safetensors"], input=requests, capture_output=True, text=True)
-        self.assertEqual([[int(i) for i in line.split()[6:]] for line in done.stdout.splitlines() if line], wanted, title)
+        made = [[int(i) for i in line.split()[6:]] for line in done.stdout.splitlines() if line]
+        for i, ids in enumerate(wanted[:3]):  # greedy: transformers hides a pad that the model itself chose from later steps
+            if 0 in ids:
+                made[i], wanted[i] = made[i][:ids.index(0) + 1], ids[:ids.index(0) + 1]
+        self.assertEqual(made, wanted, title)
         return made
 
     def draws_ctranslate2(self, second):

@@ -23,6 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 import import_path  # noqa: E402, F401
 
+sys.path.insert(0, str(ROOT / "tools" / "train"))  # before tools, where train.py is a program of the same name
+
 import fxtranslate  # noqa: E402
 import sentencepiece  # noqa: E402
 import torch  # noqa: E402
