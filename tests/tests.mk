@@ -222,7 +222,7 @@ $(CACHE)/server/bin/pytest: tools/requirements-server.txt $(PIP_CONSTRAINTS)
 	python3 -m venv $(CACHE)/server && $(CACHE)/server/bin/pip install -q -r $< -c $(PIP_CONSTRAINTS) cffi pytest libretranslatepy py3langid deepl lxml python-docx openapi-spec-validator && touch $@
 ## make test-server    examples/server with its clients; make load-server puts it under load for two minutes
 test-server: build/translate python-package $(CACHE)/server/bin/pytest
-	PYTHONPATH=build/python $(CACHE)/server/bin/python -m pytest -q -p no:cacheprovider tests/examples/server
+	PYTHONPATH=build/python:tests $(CACHE)/server/bin/python -m pytest -q -p no:cacheprovider tests/examples/server
 load-server: build/translate python-package $(CACHE)/server/bin/pytest
 	PYTHONPATH=build/python $(CACHE)/server/bin/python tests/examples/server/load.py $(LOAD)
 # Spark, Ray and Dask in an environment of their own (1.2 GB)

@@ -40,7 +40,7 @@ python-package: packagers
 	$(CACHE)/packagers/bin/pip install -q --no-deps --target build/python build/wheel/*.whl
 ## make test-package   the Python package: built, installed into build/, tested
 test-package: build/translate build/transcribe build/allowed python-package
-	PYTHONPATH=build/python $(CACHE)/packagers/bin/python -m pytest -q -p no:cacheprovider tools/python/tests
+	PYTHONPATH=build/python:tests $(CACHE)/packagers/bin/python -m pytest -q -p no:cacheprovider tools/python/tests
 # Where people find the files of a release; make dist ADDRESS=... writes another address into the recipes
 ADDRESS = $(or $(patsubst %.git,%,$(filter http%,$(shell git remote get-url origin 2>/dev/null))),https://address-of-this-repository)
 ## make dist           the files of a release, into build/dist (RUNS=no: without running them; ONLY=WORD: some files)
