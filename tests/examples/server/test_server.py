@@ -696,7 +696,7 @@ def test_a_full_queue_and_a_timeout(tmp_path):
     with server("--threads", 1, "--queue", 64, "--timeout", 60, "--api-keys", tmp_path / "keys") as (_, port):
         def sent(i):
             if i == 12:
-                wait_until(lambda: metrics(port)["transformer_sentences_waiting",])
+                wait_until(lambda: metrics(port, "one")["transformer_sentences_waiting",])
                 assert post(port, {**GOOD, "q": lines, "api_key": "other"})[2]["translatedText"] == translated(lines)
             return post(port, {**GOOD, "q": lines[i:i + 40], "api_key": "one"})
         found = in_threads(13, sent)[:12]
