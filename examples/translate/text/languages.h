@@ -162,7 +162,7 @@ static inline int languages_suspect(const languages_table *t, const char *source
     languages_counts from, to;
     int32_t most = 0;
     size_t i, language = LANGUAGES_N;
-    int is_sure = 1;
+    int is_sure = 1, is_tied = 0;
     languages_count(t, source, n_source, &from), languages_count(t, text, n, &to);
     characters[0] = from.characters, characters[1] = to.characters;
     if (!n || from.is_wide != to.is_wide || from.all < 2) return 0; /* "No." is of many languages */
@@ -177,10 +177,18 @@ static inline int languages_suspect(const languages_table *t, const char *source
             if (from.words[i] > from.words[language]) language = i;
         is_sure = score < -0.4 * (double)to.characters; /* noise */
     }
+    /* If the translation has as many words of another language ("was" is English and German), they
+       do not say which of the two it is. */
+    for (i = 0; i < LANGUAGES_N; i++)
+        is_tied |= i != language && to.words[i] && to.words[i] == to.words[language] &&
+                   from.words[i] < from.words[language];
     for (i = 0; i < LANGUAGES_N; i++)
         if (i != language && from.words[i] > most) most = from.words[i];
     if (from.words[language] < most || (from.words[language] == most && from.is_special)) return 0;
-    return !from.words[language] ? 1 : is_sure && from.words[language] > most + 1 ? 3 : 2;
+    is_tied &= score > -0.25 * (double)to.characters; /* noise has words of the source */
+    return !from.words[language] || is_tied             ? 1
+           : is_sure && from.words[language] > most + 1 ? 3
+                                                        : 2;
 }
 
 /* Returns whether a suspected source stays as it is. Both scores are divided by the characters.

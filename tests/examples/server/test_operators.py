@@ -49,7 +49,7 @@ def test_the_description_is_openapi(spec, tmp_path):
 
 
 def test_the_description_has_every_route(spec, port):
-    """Each route of the app is described, but for the page's files, and each that is described is there."""
+    """The specification has each route of the app except the page's files, and the app has each route of the specification."""
     for path, methods in spec["paths"].items():
         for method in methods:
             if path != "/listen":

@@ -90,7 +90,7 @@ def head(size, kind="application/json"):
 def test_sentences(tmp_path, both):
     """What the model file says, the option, and the request's parameter."""
     text = "Guten Tag. Wie geht es Ihnen?  Ich bin müde."
-    expected = {word: subprocess.run([TRANSLATE, GERMAN, "--sentences", word], input=text.encode(), check=True,
+    expected = {word: subprocess.run([TRANSLATE, GERMAN, "--plain", "--sentences", word], input=text.encode(), check=True,
                                      capture_output=True).stdout.decode().rstrip("\n") for word in ("split", "whole")}
     assert len(set(expected.values())) == 2
     assert translate(both, text)["translatedText"] == expected["split"]
@@ -147,7 +147,7 @@ MARKED = {
 
 
 def command_line(document, *options):
-    return subprocess.run([TRANSLATE, GERMAN, *map(str, options)], input=document.encode(), check=True,
+    return subprocess.run([TRANSLATE, GERMAN, "--plain", *map(str, options)], input=document.encode(), check=True,
                           capture_output=True).stdout.decode()
 
 
@@ -282,7 +282,7 @@ def test_texts_and_lists(both):
 
 
 def test_alternatives(both):
-    found = subprocess.run([TRANSLATE, GERMAN, "--beam", "3", "--n-best", "3"], text=True, capture_output=True,
+    found = subprocess.run([TRANSLATE, GERMAN, "--plain", "--beam", "3", "--n-best", "3"], text=True, capture_output=True,
                            input="".join(f"{line}\n" for line in LINES), check=True).stdout.split("\n")[:-1]
     found = [line.split("\t")[1] for line in found]
     content = translate(both, LINES, alternatives=2)
@@ -323,7 +323,7 @@ def copied(path, change):
 
 def through(options, text, *models):
     """Returns the output of translate with two models, without the line end that the text does not have."""
-    done = subprocess.run([TRANSLATE, *models, *options], input=text.encode(), capture_output=True, check=True)
+    done = subprocess.run([TRANSLATE, *models, "--plain", *options], input=text.encode(), capture_output=True, check=True)
     return done.stdout.decode().removesuffix("" if text.endswith("\n") else "\n")
 
 
@@ -476,7 +476,7 @@ def test_forms_in_parts_and_empty_formats(both):
 
 def test_too_long_is_the_librarys_message(both):
     text = "viel " * 600
-    said = subprocess.run([TRANSLATE, GERMAN, "--max-source", "512"], input=f"{text}\n", text=True, capture_output=True)
+    said = subprocess.run([TRANSLATE, GERMAN, "--plain", "--max-source", "512"], input=f"{text}\n", text=True, capture_output=True)
     assert said.returncode == 1 and "512" in said.stderr
     content = post(both, {**GOOD, "q": ["Ja.", text]})[2]
     assert content["error"].removeprefix("q[1]: ") in said.stderr and content["error"].startswith("q[1]: ")

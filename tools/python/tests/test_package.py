@@ -27,7 +27,7 @@ LINES = ((ROOT / "examples/translate/demo-de.txt").read_text(encoding="utf-8").s
 
 
 def command_line(*options, model=GERMAN, lines=LINES):
-    done = subprocess.run([ROOT / "build/translate", model, *map(str, options)],
+    done = subprocess.run([ROOT / "build/translate", model, "--plain", *map(str, options)],
                           input="".join(f"{line}\n" for line in lines).encode(), capture_output=True)
     assert done.returncode in (0, 1), done.stderr
     return done.stdout.decode().split("\n")[:-1]
@@ -190,7 +190,7 @@ def test_sentences_are_those_of_document(german):
 def test_a_document_is_the_command_lines(german):
     text = "\n".join(["  " + " ".join(LINES[:40]), "", " \t", "Am 3. Mai. Es regnet.\r", *LINES[:3], "", "你好。再见！ Ja."])
     for whole in (text, text + "\n", "", "\n\n", "Ja."):
-        expected = subprocess.run([ROOT / "build/translate", GERMAN, "--document", "--beam", "2"], input=whole.encode(),
+        expected = subprocess.run([ROOT / "build/translate", GERMAN, "--plain", "--document", "--beam", "2"], input=whole.encode(),
                                   capture_output=True, check=True).stdout.decode()
         for more in ({}, {"threads": 2, "batch": 3}):
             found = german.translate_document(whole, beam=2, **more)

@@ -36,7 +36,7 @@ def stated(folder, word):
 
 
 def command(model, *options, text):
-    done = subprocess.run([ROOT / "build/translate", model, *map(str, options)], input=text.encode(), capture_output=True, check=True)
+    done = subprocess.run([ROOT / "build/translate", model, "--plain", *map(str, options)], input=text.encode(), capture_output=True, check=True)
     return done.stdout.decode().split("\n")[:-1]
 
 

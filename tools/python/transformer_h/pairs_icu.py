@@ -96,7 +96,7 @@ class Icu:
     """Makes the parts of a text: what the file has between the forms, and a Message for each form."""
 
     def __init__(self, style: Style, code: Callable[[str], str], most: int) -> None:
-        """code writes what is no words as the file has it."""
+        """code(text) returns a part without words, such as an argument or a tag, in the notation of the file."""
         self.style, self.code, self.left = style, code, most
 
     def parts(self, nodes: list[Node], plural: Choice | None) -> Template:
