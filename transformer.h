@@ -2199,7 +2199,7 @@ static tfm_status tfm__pool_take(tfm__pool *pool, int64_t count, size_t size, vo
 /* Makes a zeroed object of size bytes. Its first member is the pool in which it lives. */
 static tfm_status tfm__pool_make(const tfm_allocator *allocator, size_t size, void *object,
                                  tfm_error *err) {
-    tfm__pool pool, *own;
+    tfm__pool pool, *own = NULL;
     pool.blocks = NULL;
     TFM__TRY(tfm__choose_allocator(&pool.allocator, allocator, err));
     TFM__TRY(tfm__pool_take(&pool, 1, size, &own, err));
@@ -13335,7 +13335,7 @@ static int tfm__speaker_follows(const tfm_text *text, size_t at) {
     if (tfm__table_begins(" 就 便 又 然后 然後 接着 接著", text, at)) return 1;
     for (i = 0; i < LONGEST; i++) {
         tfm__character it = tfm__character_at(text, at);
-        if (it.c == 0xFF0C || it.kinds & (TFM_CHARACTER_STOP | TFM__TEXT_END)) return said;
+        if (it.c == 0xFF0C || it.kinds & (TFM__TEXT_END | (int)TFM_CHARACTER_STOP)) return said;
         if (!(it.kinds & TFM_CHARACTER_WIDE) || tfm__is_among("，：；、没沒不", it.c)) return 0;
         said = tfm__is_among("说說道问問喊叫答", it.c) || (said && tfm__is_among("着著", it.c));
         at = it.end;
@@ -13421,7 +13421,7 @@ TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence) {
         }
         /* The Greek question mark looks like a semicolon. */
         if ((it.c == ';' || it.c == 0x37E) && is_greek)
-            it.kinds = TFM_CHARACTER_STOP | TFM__WEAK_STOP | TFM__LOUD_STOP;
+            it.kinds = TFM__WEAK_STOP | TFM__LOUD_STOP | (int)TFM_CHARACTER_STOP;
         is_greek = it.c >= 0x370 && it.c < 0x400;
         s.begin = i, s.kinds = s.is_period = 0;
         for (; it.kinds & TFM_CHARACTER_STOP; i = it.end, it = tfm__character_at(&text, i)) {

@@ -77,7 +77,7 @@ class MarianTest(ConvertTest):
         return read_safetensors(out)[0]["logits"][0]
 
     def translate(self, line, *options):
-        run = subprocess.run([TRANSLATE, self.out, *map(str, options)], input=line + "\n",
+        run = subprocess.run([TRANSLATE, self.out, "--plain", *map(str, options)], input=line + "\n",
                              capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stderr)
         return run.stdout.removesuffix("\n")

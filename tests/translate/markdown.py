@@ -127,7 +127,8 @@ def shape(tokens):
                 if child.type in ("text", "softbreak", "text_special"):
                     letters.append(child.content)
                     continue
-                attributes = tuple(sorted((k, re.sub(r"\s+", " ", str(v))) for k, v in child.attrs.items() if k != "alt"))
+                attributes = tuple(sorted((k, re.sub(r"\s+", " ", str(v))) for k, v in child.attrs.items() if k not in ("alt", "title")))
+                letters.append(str(child.attrs.get("title", ""))) # a title is text, too
                 content = " ".join(child.content.split()) if child.type != "image" else ""
                 if child.nesting < 0:
                     inner = stack.pop()
@@ -154,14 +155,14 @@ def branches(element):
             parts += [sorted(run, key=repr), branches(child)]
             run = []
         elif child.tag == "img":
-            run.append(("img", child.get("src"), child.get("title", "").split()))
+            run.append(("img", child.get("src"), "title" in child.attrib))
         elif child.tag == "code":
             run.append(("code", str(child.attrib), child.text if element.tag == "pre" else (child.text or "").split()))
         elif child.tag is etree.Comment or child.tag != "br":
-            run.append((str(child.tag), sorted((k, v.split()) for k, v in child.attrib.items()), branches(child) if len(child) else ()))
+            run.append((str(child.tag), sorted((k, k == "title" or v.split()) for k, v in child.attrib.items()), branches(child) if len(child) else ()))
         else:
             run.append(("br",))
-    return element.tag, sorted((k, v.split()) for k, v in element.attrib.items()), [*parts, sorted(run, key=repr)]
+    return element.tag, sorted((k, k == "title" or v.split()) for k, v in element.attrib.items()), [*parts, sorted(run, key=repr)]
 
 
 def cmarked(text):
@@ -174,7 +175,7 @@ def reference(rendered):
     tree = etree.fromstring(f"<document>{rendered}</document>", etree.XMLParser(recover=True, huge_tree=True))
     for element in tree.iter("s"):
         element.tag = "del"
-    letters = "".join(tree.xpath("//text()[not(parent::code)]"))
+    letters = "".join(tree.xpath("//text()[not(parent::code)] | //@title"))
     return branches(tree), sorted(re.sub(r"[\s\xa0]+", "", letters))
 
 
