@@ -11,6 +11,8 @@ skip() { # arguments: how many checks, why
     skipped=$((skipped + $1))
     echo "    skipped: $1 checks, $2"
 }
+# Whether this run has case number I, as test_in_slice (tests/test.h) decides it: all of them, or with SLICE=n a seventh.
+in_slice() { [ -z "$SLICE" ] || [ $((SLICE % 7)) -eq $(($1 % 7)) ]; }
 counts() {
     if [ $skipped -gt 0 ]; then echo "$1: $passed passed, $failed failed, $skipped skipped"
     else echo "$1: $passed passed, $failed failed"; fi

@@ -1,5 +1,6 @@
 """A plugin of pytest (-p pytest_slices): with SLICE=n in the environment, every seventh test runs, as tests/run.py
-chooses them: test i by name runs if i % 7 == n % 7. It prints which files ran, as tests/run.py does."""
+chooses them: test i by name runs if i % 7 == n % 7. It prints which files ran and the tests that
+took longest (seconds of the clock), as tests/run.py does."""
 
 import os
 from pathlib import Path
@@ -14,6 +15,13 @@ def files(names):
 def pytest_terminal_summary(terminalreporter, config):  # what pytest calls when it has run the tests
     ran = files(report.nodeid for report in terminalreporter.stats.get("passed", []))
     deselected = files(item.nodeid for item in terminalreporter.stats.get("deselected", []))
+    seconds = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if hasattr(report, "duration"):
+                name = report.nodeid.partition("/tests/")[2]
+                seconds[name] = seconds.get(name, 0) + report.duration
+    run.print_slowest(seconds)
     run.print_ran(ran, deselected - ran)
 
 

@@ -2,12 +2,13 @@
 """Runs unittest modules of tests/tools: python tests/run.py MODULE ...
 
 Prints what failed, the name of each skipped test with its reason, the modules of which a test passed ("ran:") or
-which have no test in this slice ("sliced:"), and "N passed, N failed[, N skipped]". V=1 in the environment prints each test. The exit status is 1 if a test failed, and also if none passed, because a
-run of skipped tests shows nothing.
+which have no test in this slice ("sliced:"), the tests that took the most CPU time ("slowest:"), and "N passed, N failed[,
+N skipped]". V=1 in the environment prints each test. The exit status is 1 if a test failed, and also if none passed,
+because a run of skipped tests shows nothing.
 
 With SLICE=n in the environment it runs every seventh test: the tests are sorted by name, and test i runs if
 i % 7 == n % 7. With TEST_LIST=1 it prints the names of the tests that it would run, and runs none.
-tests/test_slices.py compares these lists."""
+tests/slices.py compares these lists."""
 
 from __future__ import annotations
 
@@ -29,6 +30,15 @@ class Result(unittest.TextTestResult):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.ran: set[str] = set()
+        self.seconds: dict[str, float] = {}
+
+    def startTest(self, test: unittest.TestCase) -> None:
+        super().startTest(test)
+        self.seconds[test.id()] = -cpu_seconds()
+
+    def stopTest(self, test: unittest.TestCase) -> None:
+        super().stopTest(test)
+        self.seconds[test.id()] += cpu_seconds()
 
     def addSuccess(self, test: unittest.TestCase) -> None:
         super().addSuccess(test)
@@ -37,6 +47,16 @@ class Result(unittest.TextTestResult):
 
 
 SLICES = 7
+
+
+def cpu_seconds() -> float:
+    """Returns the seconds of a CPU that this process and its ended children took."""
+    return sum(os.times()[:4])
+
+
+def print_slowest(seconds: dict[str, float]) -> None:
+    slow = sorted(seconds.items(), key=lambda one: -one[1])[:6]
+    print("    slowest: " + ", ".join(f"{name} {took:.0f} s" for name, took in slow if took >= 1))
 
 
 def module_of(test: unittest.TestCase) -> str:
@@ -77,6 +97,7 @@ def main(modules: list[str]) -> int:
     result = unittest.TextTestRunner(resultclass=Result, verbosity=2 if loud else 0).run(suite)
     for test, why in result.skipped:
         print(f"    skipped: {test}: {why}")
+    print_slowest(result.seconds)
     print_ran(result.ran, {name.split(".")[0] for name in modules} - {module_of(test) for test in tests})
     # the error of a subtest
     bad = [getattr(test, "test_case", test).id() for test, _ in result.failures + result.errors]

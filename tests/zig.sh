@@ -1,6 +1,7 @@
 # zig.sh COMMAND: compiles the header and each example with zig's clang for systems that other CI rows lack, with
 # warnings as errors. It runs some tests and hello where it can: natively or by qemu (apt-get install qemu-user). make
-# test-zig installs zig (pip's ziglang) and calls this script.
+# test-zig installs zig (pip's ziglang) and calls this script. With SLICE=n one system of the seven is a case: the others
+# look at the header alone, for its warnings.
 . tests/check.sh
 zig=$1
 strict="-std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror"
@@ -13,7 +14,13 @@ compile() {
     $zig cc -target $target $strict -I. -Itools/common -Itests -Ibuild "$@" -lm 2>&1
 }
 # A target, then the command that runs its programs: empty for this machine's own, - where nothing can run them.
+i=0
 while read -r target run; do
+    i=$((i + 1))
+    if ! in_slice $i; then
+        check "$target: the header has no warnings" "" "$(compile -O0 -fsyntax-only tools/packaging/transformer.c)"
+        continue
+    fi
     dir=build/zig/$target
     mkdir -p "$dir"
     optimized=-O1

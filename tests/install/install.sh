@@ -1,6 +1,7 @@
 # make test-install: installs into build/install, and builds programs of a user with the commands in the READMEs: CMake
 # with find_package (C++17) and with FetchContent, pkg-config (C). Then tests a conan package, the size check, and
-# uninstall. Needs cmake, pkg-config and conan (make packagers installs conan).
+# uninstall. Needs cmake, pkg-config and conan (make packagers installs conan). With SLICE=n one of four builds that compile
+# the library once more, or none.
 . tests/check.sh
 top=$(pwd) dir=$(pwd)/build/install cc=${CC:-cc}
 de=$top/examples/models/de-en.safetensors text="Guten Tag."
@@ -114,13 +115,15 @@ if has cmake 8; then
     check "find_package, C++17, after make install" "$expected" "$(built find -DCMAKE_PREFIX_PATH="$dir/usr")"
     project static find_package transformer::static
     check "  the static library" "$expected" "$(built static -DCMAKE_PREFIX_PATH="$dir/usr")"
-    project header find_package transformer::header
-    sed -i '1i #define TRANSFORMER_IMPLEMENTATION' "$dir/header/app.cpp"
-    check "  the header alone" "$expected" "$(built header -DCMAKE_PREFIX_PATH="$dir/usr")"
+    if in_slice 0; then
+        project header find_package transformer::header
+        sed -i '1i #define TRANSFORMER_IMPLEMENTATION' "$dir/header/app.cpp"
+        check "  the header alone" "$expected" "$(built header -DCMAKE_PREFIX_PATH="$dir/usr")"
+    fi
     project old "find_package" transformer::transformer
     sed -i 's/find_package(transformer/find_package(transformer 0.3/' "$dir/old/CMakeLists.txt"
     check "  another minor version is not taken" 1 "$(built old -DCMAKE_PREFIX_PATH="$dir/usr" | grep -c 'requested version "0.3"')"
-    if has git 1; then # a repository of the working tree
+    if in_slice 2 && has git 1; then # a repository of the working tree
         git init -q -b main "$dir/clone" && mkdir "$dir/clone/examples" && cp -R transformer.h LICENSE tools "$dir/clone" && cp -R examples/translate examples/transcribe "$dir/clone/examples/" &&
             git -C "$dir/clone" add . && git -C "$dir/clone" -c user.name=test -c user.email=test@localhost commit -q -m test
         project fetch FetchContent transformer::transformer
@@ -132,17 +135,19 @@ if has cmake 8; then
         cmake -S "$dir/fetch" -B "$dir/fetch/flags" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_C_FLAGS=-O3 > "$dir/log" 2>&1
         check "  and so does an option of your own" "-O3 0" "$(level flags) $(grep -c 'CMAKE_BUILD_TYPE' "$dir/log")"
     fi
-    cmake -S tools -B "$dir/cmake" -DCMAKE_INSTALL_PREFIX="$dir/by_cmake" -DBUILD_SHARED_LIBS=ON > "$dir/cmake.log" 2>&1 &&
-        cmake --build "$dir/cmake" -j 2 >> "$dir/cmake.log" 2>&1 && cmake --install "$dir/cmake" >> "$dir/cmake.log" 2>&1
-    check "tools/CMakeLists.txt builds and installs" 0 $?
-    check "  with the same man pages and completions" "" "$(diff -r "$dir/share" "$dir/by_cmake/share" 2>&1 | grep -v licenses)"
-    project found find_package transformer::transformer
-    check "  to be found" "$expected" "$(built found -DCMAKE_PREFIX_PATH="$dir/by_cmake")"
+    if in_slice 4; then
+        cmake -S tools -B "$dir/cmake" -DCMAKE_INSTALL_PREFIX="$dir/by_cmake" -DBUILD_SHARED_LIBS=ON > "$dir/cmake.log" 2>&1 &&
+            cmake --build "$dir/cmake" -j 2 >> "$dir/cmake.log" 2>&1 && cmake --install "$dir/cmake" >> "$dir/cmake.log" 2>&1
+        check "tools/CMakeLists.txt builds and installs" 0 $?
+        check "  with the same man pages and completions" "" "$(diff -r "$dir/share" "$dir/by_cmake/share" 2>&1 | grep -v licenses)"
+        project found find_package transformer::transformer
+        check "  to be found" "$expected" "$(built found -DCMAKE_PREFIX_PATH="$dir/by_cmake")"
+    fi
 fi
 
 # conan
 PATH=$PATH:${XDG_CACHE_HOME:-$HOME/.cache}/transformer.h/packagers/bin
-if has cmake 1 && has conan 1; then
+if in_slice 6 && has cmake 1 && has conan 1; then
     export CONAN_HOME="$dir/conan"
     { env -u CC conan profile detect && env -u CC conan create tools/packaging/conan -o '*:shared=True'; } > "$dir/conan.log" 2>&1
     check "conan create" "0 transformer.h $version" "$? $(sed -n 's/^\(transformer.h [0-9.]*\), .*/\1/p' "$dir/conan.log")"

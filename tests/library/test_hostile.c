@@ -1906,42 +1906,47 @@ static void changed(void) {
     if (good + bad) CHECK(good > 100 && bad > 100, "%d refused, %d translate", bad, good);
 }
 
+static void any_numbers(void) { (void)numbers(); }
+
 /* "test_hostile numbers" runs one row alone: test_locale.sh makes a locale with a decimal comma for
    it. */
 int main(int argc, char **argv) {
+    static void (*const kinds[])(void) = {cut,
+                                          offsets,
+                                          shapes,
+                                          addresses,
+                                          many,
+                                          sizes,
+                                          deep,
+                                          any_numbers,
+                                          names,
+                                          heads,
+                                          many_languages,
+                                          many_layers,
+                                          special_ids,
+                                          t5,
+                                          sources,
+                                          decoding,
+                                          numbers_of_weights,
+                                          scales_of_bytes,
+                                          packed_files,
+                                          lexicons,
+                                          bad_ids,
+                                          equal_ids,
+                                          texts,
+                                          large_texts,
+                                          vocabularies,
+                                          byte_bpe,
+                                          pieces,
+                                          refused_late};
+    size_t i;
     if (argc > 1 && strcmp(argv[1], "numbers") == 0) {
         if (!numbers()) test_skip("numbers: no locale with a decimal comma");
         free(big);
         return test_done("test_locale");
     }
-    cut();
-    offsets();
-    shapes();
-    addresses();
-    many();
-    sizes();
-    deep();
-    (void)numbers();
-    names();
-    heads();
-    many_languages();
-    many_layers();
-    special_ids();
-    t5();
-    sources();
-    decoding();
-    numbers_of_weights();
-    scales_of_bytes();
-    packed_files();
-    lexicons();
-    bad_ids();
-    equal_ids();
-    texts();
-    large_texts();
-    vocabularies();
-    byte_bpe();
-    pieces();
-    refused_late();
+    for (i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (test_in_slice("kinds", (long)i)) kinds[i]();
     changed();
     CHECK(memory.live == 0 && account.outside == 0,
           "%d refused inputs; the largest block is %.1f x the input", account.refused,
