@@ -1377,7 +1377,7 @@ int main(void) {
             largest_sums(k);
             as_the_hardware(k, tfm__kernel_set(i == EMULATED_BF16 ? BF16_SET : AMX_SET));
             attentions(k);
-            long_attention(k);
+            if (test_in_slice("long", i)) long_attention(k);
             grouped_attention(k);
             continue;
         }
@@ -1395,7 +1395,7 @@ int main(void) {
         tiles(k);
         largest_sums(k);
         attentions(k);
-        long_attention(k);
+        if (test_in_slice("long", i)) long_attention(k);
         grouped_attention(k);
         if (i && k->fused) same_rows(k, tfm__kernel_set(0));
     }
