@@ -790,6 +790,7 @@ def work(name, data):
     return count + len(made)
 
 
+@pytest.mark.sliced
 @pytest.mark.parametrize("row", ROWS)
 def test_work_is_in_proportion(row):
     name, make = ROWS[row]
@@ -798,8 +799,11 @@ def test_work_is_in_proportion(row):
             return of(int((10 * n) ** 0.5))
     few = 80 if row == "arb: words around forms" else 20  # more than the limit
     work(name, make(few))
-    one, two, four = (work(name, make(n)) for n in (few, 2 * few, 4 * few))
-    assert four - two <= 2.2 * (two - one) + 1500, (row, one, two, four)
+    for _ in range(2):  # once more: re may have compiled a pattern again, because it keeps 512
+        one, two, four = (work(name, make(n)) for n in (few, 2 * few, 4 * few))
+        if four - two <= 2.2 * (two - one) + 1500:
+            return
+    raise AssertionError((row, one, two, four))
 
 
 LARGE = """if True:
@@ -812,26 +816,25 @@ LARGE = """if True:
     began = time.process_time()
     sum(i * i for i in range(1000000))
     most = max(5, 150 * (time.process_time() - began))
-    for row in sys.argv[1:]:
-        name, make = ROWS[row]
-        data = make(700 if row == "xlf: units and notes" else 5000)
-        began = time.process_time()
-        try:
-            through(data, name, "pl", shout)
-        except FileError as e:
-            assert "more than" in str(e), (row, e)
-        spent = time.process_time() - began
-        print(row, round(spent, 2))
-        assert spent < most, (row, spent, most)
+    row = sys.argv[1]
+    name, make = ROWS[row]
+    data = make(700 if row == "xlf: units and notes" else 5000)
+    began = time.process_time()
+    try:
+        through(data, name, "pl", shout)
+    except FileError as e:
+        assert "more than" in str(e), (row, e)
+    spent = time.process_time() - began
+    assert spent < most, (row, spent, most)
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of processes")
-@pytest.mark.parametrize("some", range(4))
-def test_many_of_each_end_soon(some):
-    done = subprocess.run([sys.executable, "-c", LARGE, *list(ROWS)[some::4]], capture_output=True, text=True, check=False,
+@pytest.mark.sliced
+@pytest.mark.parametrize("row", ROWS)
+def test_many_of_each_end_soon(row):
+    done = subprocess.run([sys.executable, "-c", LARGE, row], capture_output=True, text=True, check=False,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])})
-    print(done.stdout)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
