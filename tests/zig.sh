@@ -17,12 +17,12 @@ compile() {
 i=0
 while read -r target run; do
     i=$((i + 1))
-    if ! in_slice $i; then
-        check "$target: the header has no warnings" "" "$(compile -O0 -fsyntax-only -Wno-unused-command-line-argument tools/packaging/transformer.c)"
-        continue
-    fi
     dir=build/zig/$target
     mkdir -p "$dir"
+    if ! in_slice $i; then # zig's cc knows no -fsyntax-only
+        check "$target: the header has no warnings" "" "$(compile $quick -c tools/packaging/transformer.c -o "$dir/transformer.o")"
+        continue
+    fi
     optimized=-O1
     [ "$run" != - ] || optimized=$quick
     library=tests/tested.c # where tests run
