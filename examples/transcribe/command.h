@@ -7,7 +7,7 @@ static const char *model_path, *output_path, *words_path, *task = "transcribe", 
                                                           *weights = "stored";
 static const char *temperatures;
 static option_rest sounds;
-static int with_times, progress, fast, only_parts, is_live;
+static int with_times, with_progress, fast, only_parts, is_live;
 static int32_t threads = 1, n_workers = 1;
 
 static option_entry table[] = {
@@ -16,7 +16,9 @@ static option_entry table[] = {
      "MODEL is a Whisper or Moonshine model of tools/convert.py. SOUND is a WAV file, or - for\n"
      "standard input: a WAV file, or raw samples of 16 bits, mono, 16 kHz (arecord -f S16_LE\n"
      "-r 16000 | transcribe MODEL -). Each window of up to 30 s is written as soon as it has been\n"
-     "heard. Ctrl-C keeps what was written.\n"
+     "heard. Ctrl-C keeps what was written; with --output it is in FILE.part, and FILE stays as "
+     "it\n"
+     "was.\n"
      "Of other sound files, ffmpeg -i IN -ar 16000 -ac 1 OUT.wav makes WAV files. The texts of "
      "several\n"
      "sounds need --output FOLDER, where NAME.txt, NAME.srt, NAME.vtt or NAME.json is written.\n",
@@ -82,15 +84,11 @@ static option_entry table[] = {
      "threads that share the work on a window (default 1)"},
     {"--workers", "N", OPTION_INTEGER, &n_workers, 1, CUE_LANES, 0,
      "parts of the file that are heard at once; needs\n--no-previous and a WAV file (default 1)"},
-    {"--progress", NULL, OPTION_FLAG, &progress, 0, 0, 0,
-     "seconds heard so far, and at the end how long it took,\non standard error"},
+    {"--progress", NULL, OPTION_FLAG, &with_progress, 0, 0, 0,
+     "progress on standard error, and at the end how long it took;\non a terminal progress is the "
+     "default if the texts go elsewhere"},
     {"--version", NULL, OPTION_STOP, NULL, 0, 0, 0, "print the version number"},
     {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text"}};
-
-static int is_stopped(void *user) {
-    (void)user;
-    return interrupts_stopped();
-}
 
 static void read_temperatures(whisper_options *o) {
     const char *text = temperatures;
@@ -138,7 +136,8 @@ static void check_live(void) {
     if (sounds.n > 1) fail("--live hears one sound, not %d", sounds.n);
 }
 
-/* Reads the list of --words-file. It stays in memory until the program ends. */
+/* Reads the list of --words-file, up to more than a list may have. It stays in memory until the
+   program ends. */
 static void read_words(void) {
     size_t size = 0, room = 1 << 16, got;
     char *text = NULL, *larger;
@@ -149,7 +148,7 @@ static void read_words(void) {
         if (!larger) fail("%s: no memory", words_path);
         text = larger;
         size += got = fread(text + size, 1, room - size, f);
-    } while (got > 0);
+    } while (got > 0 && size <= OWN_WORDS_LIST);
     if (ferror(f)) fail("%s: %s", words_path, strerror(errno));
     fclose(f);
     asked.own_words = tfm_text_make(text, size);
@@ -174,7 +173,6 @@ static int read_options(int argc, char **argv, tfm_weight_type *type) {
     read_temperatures(&asked.decoding);
     if (is_live) check_live();
     if (words_path) read_words();
-    asked.decoding.is_stopped = is_stopped;
     return 1;
 }
 
