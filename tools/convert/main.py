@@ -66,7 +66,8 @@ Marian's files, and gguf for weights in blocks.
 OUT also gets the directory's tokenizer. A SentencePiece model is copied. A tokenizer.json with
 pieces becomes a SentencePiece model, with a vocabulary beside it if the ids are not the positions of
 the pieces. GPT-2's byte-level BPE (BART, MVP, LED, Blenderbot, CodeT5) becomes its vocabulary and
-merges; its variants are refused. Any other vocabulary becomes tokens between spaces. OUT also gets
+merges; its variants are refused. Any other tokenizer is refused, too: --set src_text=words --set tgt_text=words
+converts the model for texts that another program has cut into tokens, with spaces between them. OUT also gets
 licence, source and revision if the directory has them; --set license=TEXT, source=TEXT and
 revision=TEXT state them. If a setting makes the model compute what transformer.h does not, the
 converter refuses it and names the setting.
@@ -74,6 +75,9 @@ converter refuses it and names the setting.
 If the checkpoint's engine (transformers or ctranslate2) is installed and build/forward exists, the
 converter runs random sentences through both before it writes OUT. If they differ by more than
 rounding, it writes nothing and the exit status is 1; with --force it writes OUT and prints a warning.
+With transformers 5 it also turns twenty texts, which it makes of the tokenizer's pieces, into ids and back,
+and compares with AutoTokenizer: over 2 that differ count as an error, and fewer as a warning. If the engine
+raises an error, the exit status is 1. If it is not installed, a line says so, and the exit status is 0.
 How much that is, the model file shows when it runs again with other last bits of its weights.
 --no-check skips the comparison. --check FILE compares with numbers that you give: FILE is an .npz or
 .safetensors with src [B, S] and tgt [B, T] of integers (tgt begins with start) and the module's logits
@@ -122,8 +126,8 @@ attends to the memory:
     encoder.norm.weight and .bias, decoder.norm; encoder.relative_positions.weight, decoder's;
     encoder.rotary.frequencies, decoder's
 
-The checkpoint's decoding defaults (generation_config.json, decoder.yml, CTranslate2's defaults)
-become the config's "decoding". --set decoding=none leaves them out; --set decoding.beam=4 and similar
+The checkpoint's decoding defaults (generation_config.json, decoder.yml, CTranslate2's defaults) and all of
+its end tokens become the config's "decoding", which may have every option of tfm_decode_options. --set decoding=none leaves them out; --set decoding.beam=4 and similar
 options replace one.
 
 Every key of config.json and generation_config.json is used, or known to change nothing, or refused
@@ -187,6 +191,7 @@ from .modelfile import (F32, I8, NO_TOKEN, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, T
                         is_floating, measure, missing_tensors, omit_tied, parse_settings, read_about, read_vocabulary,
                         settle_bytes, shape_of, to_type, write_model)
 from .printing import Parser, run
+from .sentencepieces import read_pieces
 from .tokenizer_files import FORM_ERRORS
 from .untrusted import MEGABYTE, brief, visible
 from .writer import check_target, stoppable
@@ -333,6 +338,8 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     model.about.update(about)
     model.scales = {name.removeprefix(options.prefix): scale
                     for name, scale in checkpoint.scales.items()}
+    model.has_own_words = bool(options.src_vocab or options.tgt_vocab or options.core
+                               or "words" in (stated.get("src_text"), stated.get("tgt_text")))
     chosen = select(checkpoint.tensors, options.prefix, options.drop, model)
     unplaced = checkpoint.place(apply_maps(chosen, options.map, model), stated, model)
     choose_texts(model, options)
@@ -340,6 +347,8 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     settle_languages(stated, model)
     core = options.core and "src_embedding.weight" not in model.tensors
     table = model.tensors.get("tgt_positions.weight", model.tensors.get("src_positions.weight"))
+    if "end" in stated:  # --set end states the only end token
+        model.facts.get("decoding", {}).pop("end_ids", None)
     said = decoding.settle(model.facts.pop("decoding", {}), stated.pop("decoding", {}),
                            len(table) - stated.get("position_offset", model.facts.get(
                                "position_offset", 0)) if table is not None else None, model)
@@ -386,8 +395,10 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
         if core:
             raise ConvertError("--check needs a whole model, and --core writes none")
         given = checking.with_file(options.check, config, sizes)
+    of_texts = None if options.no_check or core or options.src_vocab or options.tgt_vocab else checkpoint.texts
+    texts = (lambda run: of_texts(config, model, run)) if of_texts else None
     write_checked(options, model, config, exact, lambda written: checking.check(
-        None if options.no_check else checkpoint.compare, given, written, options))
+        None if options.no_check else checkpoint.compare, given, written, options, texts))
     if not options.quiet:
         print(f"{options.output}: {len(model.tensors)} tensors, {options.output.stat().st_size} bytes")
     warn(model, stated, core)
@@ -464,18 +475,38 @@ def name_ids(stated: Config, model: Model) -> None:
         if value == NO_TOKEN:
             stated[key] = None
             continue
-        source = model.texts.get("src_vocabulary", b"")
-        text = source if key in SOURCE_IDS else model.texts.get("tgt_vocabulary", source)
-        lines = text.decode().split("\n")[:-1]
-        ids = {spelling: i for i, line in enumerate(lines) for spelling in line.split("\t")}
-        if value not in ids:
-            raise ConvertError(f"--set {key}={value}: " + (
-                "the vocabulary has no such token" if ids else "no vocabulary here: give the id"))
-        stated[key] = ids[value]
+        stated[key] = id_of_token(f"{key}={value}", value, "src" if key in SOURCE_IDS else "tgt", model)
+    languages = stated.get("languages")
+    if languages:
+        stated["languages"] = {code: id_of_token(f"languages={code}:{one}", one, "src", model) if isinstance(one, str)
+                               else one for code, one in languages.items()}
+
+
+def id_of_token(setting: str, token: str, side: str, model: Model) -> int:
+    """The id of a token of that side's vocabulary, or of its SentencePiece model."""
+    def of(name: str) -> Any:
+        return model.texts.get(f"{side}_{name}", model.texts.get(f"src_{name}", b""))
+
+    lines = of("vocabulary").decode().split("\n")[:-1] or read_pieces(of("sentencepiece"), setting) if (
+        of("vocabulary") or of("sentencepiece")) else []
+    ids = {spelling: i for i, line in enumerate(lines) for spelling in line.split("\t")}
+    if token not in ids:
+        raise ConvertError(f"--set {setting}: " + (
+            "the vocabulary has no such token" if ids else "no vocabulary here: give the id"))
+    return ids[token]
 
 
 def settle_languages(stated: Config, model: Model) -> None:
-    """--set src_start and forced choose for good; a language that is chosen is not asked for."""
+    """--set src_start and forced choose for good; a language that is chosen is not asked for. --set languages=none says
+    that there are none."""
+    if stated.get("languages") == {}:
+        del stated["languages"]
+        for key in ("languages", "src_language", "tgt_language"):
+            model.facts.pop(key, None)
+    if stated.get("languages") and not {"src_language", "tgt_language"} & {*stated, *model.facts}:
+        raise ConvertError("--set languages: say where their tokens stand: --set src_language=target (before a source, of "
+                           "the language to translate into) or source (of the source's own), and with "
+                           "--set tgt_language=forced before the target")
     for key, language in (("src_start", "src_language"), ("forced", "tgt_language")):
         if key in stated:
             model.facts.pop(language, None)

@@ -81,6 +81,13 @@ def number(text: str) -> int | float:
     return int(value) if value.is_integer() else value
 
 
+def share(text: str) -> int | float:
+    value = number(text)
+    if value > 1:
+        raise ValueError("a number above 0, up to 1")
+    return value
+
+
 def scale(text: str) -> int | float | str:
     if text == "sqrt_d":
         return text
@@ -135,11 +142,13 @@ def window_list(text: str) -> list[list[int]]:
     return rows
 
 
-def language_list(text: str) -> dict[str, int]:
-    found = dict(re.findall(r"([^:,]+):(\d+)(?:,|$)", text, re.ASCII))
+def language_list(text: str) -> dict[str, int | str]:
+    if text == NO_TOKEN:
+        return {}
+    found = dict(re.findall(r"([^:,]+):([^,]+)(?:,|$)", text))
     if ",".join(f"{code}:{at}" for code, at in found.items()) != text:
-        raise ValueError("codes and ids, as in fra:5,deu:6")
-    return {code: integer(0)(at) for code, at in found.items()}
+        raise ValueError("codes and ids or tokens, as in fra:5,deu:##DE, or none")
+    return {code: token_or_id(at) for code, at in found.items()}
 
 
 def sequence_list(text: str) -> list[list[int]]:
@@ -214,7 +223,12 @@ DECODING_KEYS: dict[str, Callable[[str], Any]] = {
     "min_length": integer(0), "no_repeat_ngram": integer(0),
     "no_source_ngram": integer(0), "repetition_penalty": number,
     "repetition": one_of("target", "hugging_face"), "force_end": switch, "no_unknown": switch,
-    "suppressed": id_list, "suppressed_sequences": sequence_list,
+    "suppressed": id_list, "suppressed_sequences": sequence_list, "end_ids": id_list,
+    "truncate": integer(0), "n_best": integer(1), "coverage_penalty": number, "samples": integer(0),
+    "temperature": number, "top_k": integer(0), "top_p": share, "alternatives": integer(0),
+    "min_alternative_prob": share, "prefix_bias": share, "keep_end": switch,
+    "lexical_shortlist": switch, "shortlist": id_list, "attention_layer": integer(0),
+    "attention_head": integer(0), "skip_errors": switch,
 }
 SEAMLESS = ("seamless_m4t", "seamless_m4t_v2")  # SeamlessM4T's versions
 # What the models of a family were trained to read at a time ("sentences" of the config): a sentence, or a whole
@@ -524,6 +538,7 @@ class Model:
     problems: list[str] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)  # options that the command again gets, of problems
     dropped: Tensors = field(default_factory=dict)  # by --drop
+    has_own_words: bool = False  # texts of other tokens than the checkpoint's, or of tokens between spaces, as --set says
     takes_vectors: bool = False  # its sources are embeddings or memories: neither ids nor text
 
     def put(self, new: str, old: str, tensor: np.ndarray) -> None:
@@ -587,6 +602,8 @@ class Checkpoint:
     stated: Config = field(default_factory=dict)  # what the file itself says; --set overrides it
     # With the engine that the checkpoint is of.
     compare: Callable[[Forward], Comparison] | None = None
+    # What becomes of texts, with that engine; of the config and the model that are written (checking_texts.py).
+    texts: Callable[[Config, Model, Any], tuple[str, str, bool]] | None = None
     own: bool = False  # somebody's own module: nothing but its weights is known
     notes: list[str] = field(default_factory=list)  # of the reading
     folder: Path | None = None  # that says what it is, where IN is another
@@ -732,8 +749,10 @@ def check_config(config: Config, sizes: Config, model: Model) -> None:
             ids = config.get(key, [])
             if key == "suppressed":
                 decoding = config.get("decoding", {})
-                ids = [*ids, *decoding.get("suppressed", []),
+                ids = [*ids, *decoding.get("suppressed", []), *decoding.get("shortlist", []),
                        *chain.from_iterable(decoding.get("suppressed_sequences", []))]
+            if key == "end":
+                ids = [*([ids] if isinstance(ids, int) else []), *config.get("decoding", {}).get("end_ids", [])]
             for one in ids if isinstance(ids, list) else [ids]:
                 if one >= sizes.get(vocabulary, math.inf):
                     model.problems.append(f"{key} {one} is outside the vocabulary: "

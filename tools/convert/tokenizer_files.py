@@ -16,6 +16,7 @@ import base64
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from . import charsmap as maps
 from . import tokenizer_fields
 from .config_fields import NEWEST
 from .modelfile import Config, ConvertError, Model, SEAMLESS, vocabulary_text
-from .sentencepieces import (CONTROL, LONGEST_EXPANSION, NORMAL, NotPieces, Rules, SPACE, UNUSED,
+from .sentencepieces import (CONTROL, LONGEST_EXPANSION, NORMAL, NotPieces, Rules, SPACE, UNIGRAM, UNUSED,
                             USER_DEFINED, added_tokens, class_steps, crosses, expansions, hidden, joins_pieces,
                             parse_model, parts, pieces_of_tokenizer, read_normalizer,
                             read_pieces, template)
@@ -139,35 +140,61 @@ def piece_files(folder: Path) -> tuple[bytes, bytes]:
     return found[0], found[1]
 
 
-# How families spell the token of a language.
-LANGUAGE = re.compile(r">>(?P<marian>[^<>]+)<<|__(?P<m2m>[a-z]{2,3}(?:_[A-Z][a-z]{3})?)__|<2(?P<madlad>[\w-]+)>|"
-                      r"(?P<code>[a-z]{2}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3})")
+@dataclass(frozen=True)
+class Spelling:
+    """How a family spells the token of a language; the group of the pattern is the code."""
+    pattern: str
+    names_target: bool  # the token before a source names the target's language, and targets have none
+    families: tuple[str, ...]  # model_type, or the engine of the directory
+    says: str  # where the spelling comes from
 
 
-LIKE_MARIAN = ("marian", "madlad")
+# Every spelling. A vocabulary is looked through for its own family's alone: other vocabularies have tokens
+# that look so and are something else, such as ##DE of WordPiece. __end__ and __sep__ are symbols of Mozilla's
+# vocabularies, which a directory of CTranslate2 may have as well.
+# --set languages=CODE:TOKEN,... states what no row has.
+LANGUAGES = {
+    "label": Spelling(r">>([^<>]+)<<", True, ("marian", "student", "ctranslate2"),
+                      "MarianTokenizer (language_code_re), OPUS-MT's model cards"),
+    "tag": Spelling(r"\u2581?##([A-Z]{2,3}(?:[-_][A-Z]{2,4})?)", True, ("student",),
+                    "multilingual students of Bergamot's kind, such as EuroNano, whose sources begin with ##DE"),
+    "m2m_100": Spelling(r"__(?!end_|sep_)([a-z]{2,3})__", False, ("m2m_100", "ctranslate2"),
+                        "M2M100Tokenizer (get_lang_token)"),
+    "seamless": Spelling(r"__([a-z]{3}(?:_[A-Z][a-z]{3})?)__", False, SEAMLESS,
+                         "SeamlessM4TTokenizer (additional_special_tokens)"),
+    "nllb": Spelling(r"([a-z]{3}_[A-Z][a-z]{3})", False, ("m2m_100", "ctranslate2"),
+                     "NllbTokenizer (FAIRSEQ_LANGUAGE_CODES)"),
+    "mbart": Spelling(r"([a-z]{2}_[A-Z]{2})", False, ("mbart", "ctranslate2"),
+                      "MBartTokenizer, MBart50Tokenizer (FAIRSEQ_LANGUAGE_CODES)"),
+    "madlad": Spelling(r"<2([\w-]+)>", True, ("t5", "mt5", "umt5", "ctranslate2"), "MADLAD-400's vocabulary"),
+}
+LANGUAGE = re.compile("|".join(one.pattern for one in LANGUAGES.values()))
 
 
-def find_languages(ids: dict[int, str], model: Model) -> Config:
-    """The languages that a vocabulary has tokens for, and where they stand. Marian's >>fra<< before
-    a source, and MADLAD-400's <2fr>, name the target; the others stand before source and target, each its own."""
-    found = {at: LANGUAGE.fullmatch(token) for at, token in sorted(ids.items())}
-    kinds = [match.lastgroup for match in found.values() if match]
-    if len(kinds) < 2:
+def find_languages(ids: dict[int, str], family: str, model: Model) -> Config:
+    """The languages that a vocabulary of this family has tokens for, and where they stand: before a source, and of
+    most families before its target, each its own. The spelling with the most tokens counts, and one alone is none."""
+    found: dict[str, dict[str, int]] = {}
+    for kind, spelling in LANGUAGES.items():
+        if family in spelling.families:
+            matches = [(re.fullmatch(spelling.pattern, token), at) for at, token in sorted(ids.items())]
+            found[kind] = {match[1].lower() if kind == "tag" else match[1]: at for match, at in matches if match}
+    kind = max(found, key=lambda one: len(found[one]), default="")
+    if not kind or len(found[kind]) < 2:
         return {}
-    kind = max(set(kinds), key=kinds.count)
-    codes = {match[kind]: at for at, match in found.items() if match and match.lastgroup == kind}
+    codes, names_target = found[kind], LANGUAGES[kind].names_target
     model.notes.append(f"{len(codes)} languages ({', '.join(list(codes)[:4])} ...), to be chosen "
                        f"where texts are translated; one for good: --set "
-                       + ("src_start=TOKEN" if kind in LIKE_MARIAN else
-                          "src_start=TOKEN --set forced=TOKEN"))
-    if kind == "marian":
+                       + ("src_start=TOKEN" if names_target else
+                          "src_start=TOKEN --set forced=TOKEN") + "; --set languages=none if they are none")
+    if kind == "label" and family != "student":
         model.notes.append("a source that begins with the token of another language, such as >>xxx<<, "
                            "is translated with these characters as text. MarianTokenizer makes <unk> "
                            "of the token")
     config: Config = {"languages": {code: at for code, at in codes.items()
                                     if 0 < len(code.encode()) < 32}}
-    config["src_language"] = "target" if kind in LIKE_MARIAN else "source"
-    if kind not in LIKE_MARIAN and "forced" not in model.facts:
+    config["src_language"] = "target" if names_target else "source"
+    if not names_target and "forced" not in model.facts:
         config["tgt_language"] = "forced"
     return config
 
@@ -216,6 +243,7 @@ PREFIX_SPACE = {"Bart": False, "Roberta": False, "LED": False, "Mvp": False, "Bl
 # Classes that take from tokenizer.json only the pieces, the added tokens and a Precompiled normalizer:
 # how pieces are joined, unknown characters, and that no bytes are spelled, they set themselves.
 OWN_BACKEND = ("T5", "Pegasus", "MBart", "MBart50", "Nllb", "SeamlessM4T")
+OF_UNIGRAM = ("T5", "Pegasus", "MBart", "MBart50")
 # Families whose source begins with the token of its language, and whose target with that of its own.
 LANGUAGE_FIRST = ("mbart", "m2m_100", *SEAMLESS)
 # The languages that MBart has by itself, behind the pieces.
@@ -243,6 +271,7 @@ class Files:
         self.source, self.target = piece_files(folder)
         self.rules: Rules | None = None  # None: SentencePiece's own, or no pieces
         self.own_added: list[dict[str, Any]] = []  # pieces that the class makes added tokens
+        self.settle_spellings()
         if self.short_kind in OWN_BACKEND and not self.is_slow():
             self.cut_as_class()
         elif self.tokenizer and not self.is_slow() and not has_byte_level(self.tokenizer):
@@ -280,6 +309,37 @@ class Files:
             self.tokenizer["model"] = tokenizer_fields.check(
                 tokenizer_fields.MODEL, model, f"{path}, model", ignored, self.notes,
                 lambda key: True)
+
+    def settle_spellings(self) -> None:
+        """Of a tokenizer.json and a SentencePiece model beside it that say other things, the first counts, as in
+        AutoTokenizer. Tokenizers in Python read the second alone."""
+        said = self.tokenizer.get("model")
+        if not (said and self.source) or self.is_slow() or has_byte_level(self.tokenizer):
+            return
+        model = parse_model(self.source, str(self.folder))
+        bpe = said.get("type", "BPE" if "merges" in said else "Unigram") == "BPE"
+        if not bpe and said.get("type", "Unigram") != "Unigram":
+            return
+        if self.short_kind in OF_UNIGRAM and bpe:
+            raise ConvertError(f"{self.folder / 'tokenizer.json'} has a BPE model, and {self.short_kind}Tokenizer of transformers 5 "
+                               f"has Unigram alone, so AutoTokenizer does not open the folder; without tokenizer.json the "
+                               f"SentencePiece model beside it is read")
+        normal = {one.piece: np.float32(one.score) for one in model.pieces if one.type in (NORMAL, USER_DEFINED)}
+        steps = parts(self.tokenizer.get("normalizer"), "normalizers")
+        charsmap = b"".join(base64.b64decode(one["precompiled_charsmap"] or "") for one in steps if one.get("type") == "Precompiled")
+        reads_charsmap = self.short_kind in OWN_BACKEND and self.short_kind not in ("MBart", "SeamlessM4T")
+        if bpe:
+            pairs = [tuple(one.split(" ")) if isinstance(one, str) else tuple(one) for one in said["merges"]]
+            made = list(dict.fromkeys("".join(pair) for pair in pairs))
+            order = sorted((one for one in made if one in normal), key=lambda one: -normal[one])
+            same = set(made) <= set(normal) and made == order and {one for one in normal if len(one) > 1} <= {*made, *said["vocab"]}
+        else:
+            scores = {piece: np.float32(score) for piece, score in said["vocab"]}
+            same = all(scores.get(piece) == score for piece, score in normal.items())
+        if not same or (reads_charsmap and charsmap != model.normalizer_spec.precompiled_charsmap):
+            self.notes.append("tokenizer.json and the SentencePiece model beside it say other things; tokenizer.json counts, as in "
+                              "AutoTokenizer")
+            self.source = b""
 
     def cut_as_class(self) -> None:
         """Makes files cut texts as a class of OWN_BACKEND does, which takes pieces, scores and a
@@ -340,6 +400,10 @@ class Files:
         for one in model.pieces:
             if one.type == UNUSED:
                 one.type = NORMAL  # transformers has no such type
+        if self.short_kind in OF_UNIGRAM and trainer.model_type != UNIGRAM:
+            self.notes.append(f"texts: cut by the sums of scores (Unigram), as {name} of transformers 5 has it; the SentencePiece "
+                              f"model alone merges pairs (BPE)")
+            trainer.model_type = UNIGRAM
         normalizer.precompiled_charsmap = rules.charsmap
         model.ClearField("denormalizer_spec")
         if not (normalizer.add_dummy_prefix and normalizer.escape_whitespaces
@@ -648,7 +712,7 @@ def read_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
 def read_target(folder: Path, hf: dict[str, Any], size: int, model: Model) -> Config:
     """Puts the texts of a model whose sources have none into the model: what would be both sides' is
     the target's. Returns the config's part."""
-    both = Model()
+    both = Model(has_own_words=model.has_own_words)
     facts = read_texts(folder, hf, dict.fromkeys(("src", "tgt"), size), both)
     for found, kept in ((both.texts, model.texts), (both.tables, model.tables)):
         for name, one in found.items():
@@ -664,6 +728,7 @@ def read_target(folder: Path, hf: dict[str, Any], size: int, model: Model) -> Co
 
 def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: Model) -> Config:
     end, start = hf.get("eos_token_id"), hf.get("bos_token_id")
+    end = end[0] if isinstance(end, list) and end else end
     if "grapheme_chars" in hf and "phoneme_chars" in hf:
         for side, key in (("src", "grapheme_chars"), ("tgt", "phoneme_chars")):
             lines = character_vocabulary(hf[key], sizes[side])
@@ -694,6 +759,23 @@ def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
             **files.clean_up(model)}
 
 
+def as_words(reason: str, model: Model) -> None:
+    """Refuses a tokenizer that transformer.h does not have, unless --set or another vocabulary says what texts are."""
+    if not model.has_own_words:
+        raise ConvertError(f"{reason}. --set src_text=words --set tgt_text=words converts the model for texts that another "
+                           f"program has cut into tokens, with spaces between them; without the tokenizer's files in the "
+                           f"folder the model takes ids")
+    model.notes.append(f"{reason}: texts are tokens of the vocabulary with spaces between them, as another program cuts them")
+
+
+def splits_at_spaces(tokenizer: dict[str, Any]) -> bool:
+    """Whether a tokenizer.json has words between whitespace as its tokens, as transformer.h reads words."""
+    model = tokenizer.get("model") or {}
+    steps = [step.get("type") for step in parts(tokenizer.get("pre_tokenizer"), "pretokenizers")]
+    return (model.get("type") == "WordLevel" and steps == ["WhitespaceSplit"] and not tokenizer.get("normalizer")
+            and not tokenizer.get("decoder"))
+
+
 def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: Model) -> Config:
     source, what = files.source, "its SentencePiece model"
     if not source and has_byte_level(files.tokenizer):
@@ -702,14 +784,14 @@ def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: M
         try:
             source, what = pieces_of_tokenizer(files.tokenizer), "tokenizer.json"
         except NotPieces as error:
-            model.warn(f"tokenizer.json has {error}, which a SentencePiece model has not; texts "
-                       f"are tokens with spaces between them")
+            if not splits_at_spaces(files.tokenizer):
+                as_words(f"{files.folder / 'tokenizer.json'} has {error}, and transformer.h does not cut texts so", model)
         except FORM_ERRORS as error:
             raise ConvertError(f"{files.folder / 'tokenizer.json'}: not what tokenizers writes: "
                                f"{brief(error)}") from None
     elif not source:
-        model.warn("no SentencePiece model: texts are tokens of the vocabulary with spaces "
-                   "between them, as another program may cut them")
+        as_words(f"{files.folder} has a vocabulary and neither a SentencePiece model nor a tokenizer.json, so transformer.h "
+                 f"cannot cut texts into its tokens", model)
     rows = {"src": lines_of(ids, sizes["src"]), "tgt": lines_of(ids, sizes["tgt"])}
     beyond = sorted(at for at in ids if at >= max(sizes.values()))
     if beyond:
@@ -866,7 +948,7 @@ def special_ids(files: Files, ids: dict[int, str], sizes: dict[str, int], model:
             facts[key] = by_token[tokens[0]]
     suffixed = len(after) > 1 or files.family == "plbart"
     languages = {} if suffixed or "src_merges" in model.tables else find_languages(
-        {at: token for at, token in ids.items() if at < min(sizes.values())}, model)
+        {at: token for at, token in ids.items() if at < min(sizes.values())}, files.family, model)
     if languages:
         facts.pop("src_start", None)  # the one that the files happen to name
     elif files.family in LANGUAGE_FIRST:
