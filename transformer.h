@@ -47,19 +47,20 @@
        >>api-session   7. sessions: encode, forward; search: start, step, results, scores, attention
        >>api-text      8. text: tokenize, translate
        implementation
-       >>base          9. includes, sizes, messages    >>config        22. the model's config
-       >>memory        10. allocator, pool, arena      >>weights       23. named tensors to a model
-       >>tensors       11. tensors and views of them   >>session       24. sessions
-       >>threads       12. threads                     >>search        25. beam search, sampling
-       >>kernels       13. kernel sets, plain loops    >>tokenizers    26. the kinds of text
-       >>packed        14. packed weights, products    >>vocabulary    27. words, characters, bytes
-       >>positions     15. positional encodings        >>sentencepiece 28. SentencePiece
-       >>modules       16. norm, linear, FFN, SSRU     >>bytebpe       29. byte-level BPE
-       >>attention     17. masks and attention         >>added         30. added tokens
-       >>stack         18. layers and stacks           >>sentences     31. where sentences end
-       >>utf8          19. UTF-8                       >>text          32. text in, text out
-       >>json          20. JSON                        >>vectors       33. vector kernels, template
-       >>safetensors   21. the file format             >>history       revision history, licence
+       >>base          9. includes, sizes, messages    >>model         23. what a model has
+       >>memory        10. allocator, pool, arena      >>tokenizers    24. the kinds of text
+       >>tensors       11. tensors and views of them   >>vocabulary    25. words, characters, bytes
+       >>threads       12. threads                     >>sentencepiece 26. SentencePiece
+       >>kernels       13. kernel sets, plain loops    >>bytebpe       27. byte-level BPE
+       >>packed        14. packed weights, products    >>added         28. added tokens
+       >>positions     15. positional encodings        >>tokens        29. texts to ids and back
+       >>modules       16. norm, linear, FFN, SSRU     >>weights       30. named tensors to a model
+       >>attention     17. masks and attention         >>session       31. sessions
+       >>stack         18. layers and stacks           >>search        32. beam search, sampling
+       >>utf8          19. UTF-8                       >>sentences     33. where sentences end
+       >>json          20. JSON                        >>text          34. text in, text out
+       >>safetensors   21. the file format             >>vectors       35. vector kernels, template
+       >>config        22. the model's config          >>licence       MIT or public domain
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
    K key width of a head, W value width of a head, F feed-forward width, V vocabulary, N layers,
@@ -138,6 +139,10 @@
    ("request 2: ", counted from 0). With options.skip_errors = 1 the others are translated, and the
    result of that request has the status and the message. Its text is empty, like that of a blank
    source; both have one result, whose finish is TFM_FINISH_BLANK.
+
+   Requests, results, bytes, token ids, and the layers and heads of a config count from 0. Two things
+   count from 1: the sentences in a message, as people count them, and options.attention_layer and
+   attention_head, where 0 stands for the default.
 
 
    3. CHOOSE HOW TO SEARCH
@@ -224,7 +229,8 @@
    src_projection, positions and the embedding norm, but does not multiply by embedding_scale.
 
    The same source once more. tfm_session_restart decodes the sources of the session's last call
-   with other options, prompts or prefixes. The session still has their encodings.
+   with other options, prompts or prefixes. The session still has their encodings. requests NULL
+   means the same sources in tfm_session_forward and tfm_session_score.
 
 
    5. CHOOSE A LANGUAGE
@@ -421,8 +427,8 @@
 
    14. WHAT A VERSION PROMISES
    ---------------------------
-   A version is MAJOR.MINOR.PATCH. Before 1.0 a new MINOR may rename and remove what it likes: the
-   history at the end of this file has the old and the new names. From 1.0 on:
+   A version is MAJOR.MINOR.PATCH. Before 1.0 a new MINOR may rename and remove what it likes:
+   .github/CHANGELOG.md has the old and the new names. From 1.0 on:
 
                       PATCH    MINOR                               MAJOR
        source         same     names are only added                may change
@@ -430,10 +436,10 @@
                                compile again (tfm_sizes_check)
        model files    load     files of all earlier versions load  files of the MAJOR before load
        packed files   load     as model files                      may need build/quantize again
-       bits           same     may change; the history says so     may change
+       bits           same     may change; the changes say so      may change
 
    An older library may refuse the files of a newer one: it names the key that it does not know. A
-   name that goes away stays for one MINOR, with a line in the history.
+   name that goes away stays for one MINOR, with a line in the changes.
 
 
    15. GLOSSARY
@@ -463,7 +469,7 @@
        TRANSFORMER_STATIC       functions are static, so that two copies can be in one program
        TFM_DEF                  the linkage of public functions (default: extern)
        TRANSFORMER_NO_STDIO     leaves out the file functions and stdio.h
-       TRANSFORMER_NO_TEXT      leaves out vocabularies, SentencePiece and all of section 8
+       TRANSFORMER_NO_TEXT      leaves out vocabularies, SentencePiece, section 7 and all of section 9
        TRANSFORMER_LIBRARY      the implementation is in a library that was compiled elsewhere:
                                 TRANSFORMER_IMPLEMENTATION then does nothing, and loading a model
                                 first calls tfm_sizes_check
@@ -580,8 +586,8 @@ typedef struct tfm_arena {
     unsigned char *data; /* NULL while measuring */
     size_t size;         /* bytes from data */
     size_t used;         /* bytes in use now */
-    size_t peak;   /* the most bytes that were needed so far, plus 63: data may have any address */
-    int measuring; /* 1: counts allocations without making them */
+    size_t peak; /* the most bytes that were needed so far, plus 63: data may have any address */
+    int32_t measuring; /* 1: counts allocations without making them */
 } tfm_arena;
 
 /* Returns an arena over your memory of this many bytes. */
@@ -685,7 +691,7 @@ typedef struct tfm_masks {
     tfm_tensor key_padding;     /* BOOL [B, S]: true = this key is a pad */
     tfm_tensor attention;       /* BOOL [T, S], [B*H, T, S], or [B, T, S] for all heads alike */
     const int32_t *key_lengths; /* [B]: keys from key_lengths[b] on are pads */
-    int causal;                 /* 1: query t sees keys 0 .. t */
+    int32_t causal;             /* 1: query t sees keys 0 .. t */
 } tfm_masks;
 
 /* Sets mask[b, s] = (ids[b, s] == pad). mask: BOOL [B, S]; ids: [B, S]. */
@@ -714,11 +720,11 @@ typedef enum tfm_position_kind {
 
 typedef struct tfm_position_options {
     tfm_position_kind kind;
-    int64_t first;     /* position of row 0, with the model's offset if it has one */
-    double base;       /* 0 means 10000 */
-    int divisor_half;  /* 0: exponent 2i/D. 1: i/(D/2 - 1) (fairseq, M2M100) */
-    int double_angles; /* 1: frequency and angle are not rounded to float as in PyTorch code */
-    tfm_tensor table;  /* learned: [n, D] */
+    int64_t first;         /* position of row 0, with the model's offset if it has one */
+    double base;           /* 0 means 10000 */
+    int32_t divisor_half;  /* 0: exponent 2i/D. 1: i/(D/2 - 1) (fairseq, M2M100) */
+    int32_t double_angles; /* 1: frequency and angle are not rounded to float as in PyTorch code */
+    tfm_tensor table;      /* learned: [n, D] */
 } tfm_position_options;
 
 /* Computes out[l] = PE(first + l). out: [L, D] or [B, L, D]. With lengths [B], the rows of a
@@ -825,7 +831,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
 typedef struct tfm_relative_positions {
     tfm_tensor table;     /* [buckets, H]; absent: none. At least 2 buckets, 4 if not causal */
     int32_t max_distance; /* 0 means 128; larger than the number of buckets with one distance */
-    int causal;           /* 1: keys after the query share the query's bucket (decoders).
+    int32_t causal;       /* 1: keys after the query share the query's bucket (decoders).
                              0: half of the buckets are for keys after the query (encoders) */
 } tfm_relative_positions;
 
@@ -834,7 +840,7 @@ typedef struct tfm_relative_positions {
    of a base is base^(-i/n). */
 typedef struct tfm_rotary_positions {
     tfm_tensor frequencies; /* [n]; absent: none */
-    int interleaved;        /* 0: a pair is columns i and n + i. 1: columns 2i and 2i + 1 */
+    int32_t interleaved;    /* 0: a pair is columns i and n + i. 1: columns 2i and 2i + 1 */
 } tfm_rotary_positions;
 
 /* The projections of one attention. K and W follow from the shapes and n_heads. Keys and values may
@@ -972,7 +978,9 @@ TFM_DEF void tfm_safetensors_free(tfm_safetensors *file);
 
 /* Return the number of tensors, and the name and the tensor of entry i, in the order of their data.
    The tensor's data are the bytes of the file: little-endian and perhaps not aligned. Read them
-   with tfm_safetensors_read. */
+   with tfm_safetensors_read. Without such an entry the name and the data are NULL. For file NULL,
+   these functions and the next three return what they return for a file without entries and keys:
+   0, NULL or -1. */
 TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file);
 TFM_DEF const char *tfm_safetensors_name(const tfm_safetensors *file, int64_t i);
 TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i);
@@ -1051,8 +1059,8 @@ typedef struct tfm_config {
     int32_t n_heads, n_encoder_layers, n_decoder_layers;
     int32_t d_model, d_ff, d_ff_decoder, d_key, d_value;
     int32_t src_vocab_size, tgt_vocab_size;
-    tfm_norm_order norm;
-    tfm_norm_kind layer_norm;
+    tfm_norm_order norm_order; /* of the file: norm */
+    tfm_norm_kind norm_kind;   /* of the file: layer_norm */
     double layer_norm_eps;
     tfm_activation activation, decoder_activation; /* of the encoder's layers, of the decoder's */
     tfm_position_kind positions;
@@ -1115,11 +1123,11 @@ typedef enum tfm_weight_type {
 typedef struct tfm_model_options {
     const tfm_allocator *allocator; /* NULL: malloc and free */
     tfm_weight_type weights;
-    int in_place; /* 1: F32 matrices stay where they are and are not rearranged for speed. That
+    int32_t in_place; /* 1: F32 matrices stay where they are and are not rearranged for speed. That
                      takes less memory and makes batches slower */
-    int map;      /* 1: tfm_model_load_file maps the file instead of reading it. It needs
+    int32_t map;      /* 1: tfm_model_load_file maps the file instead of reading it. It needs
                      TRANSFORMER_MMAP, and nobody may change or truncate the file meanwhile */
-    int exact;    /* 1: computes with the arithmetic "fused", whose bits are the same on every
+    int32_t exact;    /* 1: computes with the arithmetic "fused", whose bits are the same on every
                      machine (chapter 10) */
 } tfm_model_options;
 
@@ -1136,7 +1144,7 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
 #endif
 /* Frees a model. Free its sessions first. model may be NULL. */
 TFM_DEF void tfm_model_free(tfm_model *model);
-/* Returns the model's config, which the model owns. */
+/* Returns the model's config, which the model owns; NULL for NULL. */
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model);
 
 /* Returns the arithmetic that a model is computed with: "fused", "separate", "fused, pairs of
@@ -1151,14 +1159,6 @@ TFM_DEF const char *tfm_arithmetic_string(const tfm_model *model);
    ============================================================================================== */
 
 typedef struct tfm_translator tfm_translator;
-
-/* >>api-session ===================================================================================
-   7. SESSIONS
-   A session is one decode with its memory. You choose its limits when you create it. Only one
-   thread may use it at a time.
-   ============================================================================================== */
-
-typedef struct tfm_session tfm_session;
 
 /* A text: UTF-8 of size bytes, which need not be terminated. */
 typedef struct tfm_text {
@@ -1233,6 +1233,14 @@ TFM_DEF tfm_status tfm_translator_pull(tfm_translator *translator, tfm_translato
 TFM_DEF size_t tfm_translator_bytes(const tfm_translator *translator);
 #endif
 
+/* >>api-session ===================================================================================
+   8. SESSIONS
+   A session is one decode with its memory. You choose its limits when you create it. Only one
+   thread may use it at a time.
+   ============================================================================================== */
+
+typedef struct tfm_session tfm_session;
+
 /* The bytes of a text that a token comes from: begin to end - 1. */
 typedef struct tfm_span {
     size_t begin, end;
@@ -1273,9 +1281,9 @@ typedef struct tfm_session_options {
 
     /* ---- what it does ---- */
     const struct tfm_decode_options *decoding; /* of calls without options, for instance
-                                tfm_model_decoding(model). It must outlive the session. max_beam,
-                                max_target, max_shortlist and attention of 0 become large enough
-                                for it. NULL: greedy */
+                                tfm_model_decoding(model). The session copies it, but not the
+                                arrays that it points to. max_beam, max_target, max_shortlist
+                                and attention of 0 become large enough for it. NULL: greedy */
     tfm_sentences sentences; /* how tfm_translate and tfm_translate_batch read a text; 0: as the
                                 model file says */
     int32_t attention; /* 1: keeps attention, in 4 * max_target * max_source bytes per hypothesis */
@@ -1350,19 +1358,20 @@ TFM_DEF tfm_ids tfm_ids_make(const int32_t *data, int32_t n);
 /* Runs the encoder alone on the sources of n requests, none of them blank; nothing else of the
    requests counts, except languages. tfm_session_encoder_output then returns its output
    [n, S, d_memory], or the memory that was given; S is the longest source. The session owns it
-   until its next call. Positions after a sentence's length are undefined. Errors: as
-   tfm_session_start. */
+   until its next call. Positions after a sentence's length are undefined. The tensor's data is NULL
+   for session NULL, and if nothing was encoded. Errors: as tfm_session_start. */
 TFM_DEF tfm_status tfm_session_encode(tfm_session *session, const tfm_request *requests, int32_t n,
                                       tfm_error *err);
 TFM_DEF tfm_tensor tfm_session_encoder_output(const tfm_session *session);
 
 /* All zero: defaults. You own the attention tensors. data NULL: none. */
 typedef struct tfm_forward_options {
-    int not_causal;               /* 1: target positions attend to later positions too */
+    int32_t not_causal;           /* 1: target positions attend to later positions too */
     tfm_tensor encoder_attention; /* [N, B, H, S, S] */
     tfm_tensor decoder_attention; /* [N, B, H, T, T] */
     tfm_tensor cross_attention;   /* [N, B, H, T, S] */
-    int alignment_heads; /* 1: cross_attention is [n, B, T, S], of the config's alignment_heads */
+    int32_t
+        alignment_heads; /* 1: cross_attention is [n, B, T, S], of the config's alignment_heads */
 } tfm_forward_options;
 
 /* Computes the teacher-forced pass: the encoder on the sources of n requests, the decoder on their
@@ -1550,7 +1559,8 @@ typedef struct tfm_result {
 TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_request *requests, int32_t n,
                                      const tfm_decode_options *options, tfm_error *err);
 /* Starts a decode of the sources of the session's last call, which are not encoded again. The n
-   requests, as many as there are sources, have none. A source that was blank or failed stays so. */
+   requests, as many as there are sources, have none. requests NULL: they have no settings either,
+   as in tfm_session_forward and tfm_session_score. A source that was blank or failed stays so. */
 TFM_DEF tfm_status tfm_session_restart(tfm_session *session, const tfm_request *requests, int32_t n,
                                        const tfm_decode_options *options, tfm_error *err);
 TFM_DEF tfm_status tfm_session_step(tfm_session *session, int32_t *running, tfm_error *err);
@@ -1573,9 +1583,11 @@ TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t request);
 TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t request, int32_t rank,
                                   tfm_result *result, tfm_error *err);
 
-/* Returns the log-probability of each token of a hypothesis, as the search computed it: out [n + 1]
-   has those of its n tokens and then that of the end token. It is 0 for a forced token, and if
-   there is no end token. Their sum is result.log_probability, up to the rounding of doubles. */
+/* Returns the log-probability of each token of a hypothesis, as the search computed it. out has
+   those of its tokens and then that of the end token: result.length + 1 numbers, or result.length
+   if the end token is among the tokens (keep_end, and finish is TFM_FINISH_ENDED). A number is 0
+   for a forced token, and if there is no end token. Their sum is result.log_probability, up to the
+   rounding of doubles. */
 TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t request, int32_t rank,
                                                 double *out, tfm_error *err);
 
@@ -1657,7 +1669,7 @@ TFM__CALLER tfm_status tfm__caller_load_file(tfm_model **model, const char *path
 #endif
 
 /* >>api-text ======================================================================================
-   8. TEXT
+   9. TEXT
    Texts are UTF-8. The vocabularies of the model file turn them into ids and back.
    ============================================================================================== */
 #ifndef TRANSFORMER_NO_TEXT
@@ -1811,7 +1823,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
 /* The life of a sentence, from tfm_translate to its translation:
 
        tfm__session_begin       checks requests and options, encodes and plans  >>search
-       tfm__request_tokenize    text to ids                                     >>text
+       tfm__request_tokenize    text to ids                                     >>search
        tfm__encoder_run         the sources, in passes of similar length        >>session
        tfm__stack_run           the layers of encoder or decoder                >>stack
        tfm__product_run         a product: threads share its rows or columns    >>packed
@@ -1821,10 +1833,10 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
        tfm__logits_compute      the output projection
        tfm__sentence_step       chooses tokens: candidates, beams, samples
        tfm_result_get           walks back from a hypothesis's last token
-       tfm__join                ids to text                                     >>text */
+       tfm__join                ids to text                                     >>tokens */
 
 /* >>base ==========================================================================================
-   9. INCLUDES, CHECKED SIZES, MESSAGES
+   10. INCLUDES, CHECKED SIZES, MESSAGES
    Relies on nothing. Every size that comes from a caller or a file is multiplied and added by
    tfm__mul and tfm__add. Every failure is made by tfm__fail, and TFM__TRY hands it on.
    Names: tfm_ public, tfm__ private, TFM_ macros; nothing else leaks.
@@ -2184,7 +2196,7 @@ static int64_t tfm__lower_bound(void *const *items, int64_t n, const void *key,
 }
 
 /* >>memory ========================================================================================
-   10. ALLOCATOR, POOL, ARENA
+   11. ALLOCATOR, POOL, ARENA
    tfm__allocate is the one place that calls an allocator. A pool is a list of allocations that are
    freed together: a model, a file's directory. An arena is a stack over memory that somebody else
    holds: a session's one allocation, a caller's scratch. Relies on checked sizes.
@@ -2381,7 +2393,7 @@ static tfm_status tfm__take(tfm_arena *arena, int64_t rows, int64_t columns, siz
     tfm__take(arena, rows, columns, sizeof **(pointer), pointer, err)
 
 /* >>tensors =======================================================================================
-   11. TENSORS AND THE VIEWS THAT MODULES TAKE OF THEM
+   12. TENSORS AND THE VIEWS THAT MODULES TAKE OF THEM
    Public tensors have any rank; inside, everything is tfm__rows: B blocks of L rows of D floats.
    The checks here are what makes the computations behind them safe: after tfm__view or
    tfm__check_shape nobody looks at a tensor's header again.
@@ -2625,7 +2637,7 @@ static void tfm__narrow(unsigned char *bytes, const float *x, tfm_dtype dtype, i
 }
 
 /* >>threads =======================================================================================
-   12. THREADS
+   13. THREADS
    A pass divides its products into parts by rows (if there are many) or columns, and its attention
    by heads. Parts write to different memory and share no sum, so results are the same bits with any
    number of threads. The host's parallel-for runs the parts, or the session's own threads do, which
@@ -2635,9 +2647,11 @@ static void tfm__narrow(unsigned char *bytes, const float *x, tfm_dtype dtype, i
 
 enum { TFM__MOST_THREADS = 64 }; /* of a session, the caller's included */
 
+typedef struct tfm__kernels tfm__kernels;
+
 /* Who computes: the inner loops of a model, and the threads that share its work. */
 typedef struct tfm__team {
-    const struct tfm__kernels *kernels;
+    const tfm__kernels *kernels;
     tfm_parallel parallel;
     struct tfm__workers *workers; /* the threads that parallel uses; NULL: the host's */
     int32_t n;                    /* threads, with the calling one */
@@ -2928,7 +2942,7 @@ static int tfm__team_shares(const tfm__team *team, int64_t operations) {
 }
 
 /* >>kernels =======================================================================================
-   13. KERNELS
+   14. KERNELS
    Nearly all time is spent in kernels. A kernel set (tfm__kernels) is a table of functions for one
    instruction set. This section has the types, the choice of a set, and the plain loops, which
    define what each kernel computes. The vector kernels are at the end of the file (>>vectors) and
@@ -2987,7 +3001,7 @@ enum { TFM__PAIRS = TFM_WEIGHT_TYPE_I8 + 1 }; /* after tfm_weight_type: BF16 tim
 enum { TFM__TYPE_f32 = TFM_WEIGHT_TYPE_F32, TFM__TYPE_f16 = TFM_WEIGHT_TYPE_F16 };
 enum { TFM__TYPE_bf16 = TFM_WEIGHT_TYPE_BF16, TFM__TYPE_pairs = TFM__PAIRS };
 
-typedef struct tfm__kernels {
+struct tfm__kernels {
     const char *name;
     /* by tfm_weight_type, each list from many rows to one; NULL: w is packed as F32 instead */
     const tfm__tiling *tiles[TFM_WEIGHT_TYPE_I8 + 1];
@@ -3026,7 +3040,7 @@ typedef struct tfm__kernels {
                  int64_t n, const tfm_norm_weights *w);
     /* Converts to the nearest F16. Larger numbers become the largest, +-65504. */
     void (*narrow_f16)(uint16_t *to, const float *x, int64_t n);
-} tfm__kernels;
+};
 
 #if defined(__GNUC__) && !defined(__TINYC__)
 /* Inlined into callers that know the constants, so that loops over registers unroll. */
@@ -3083,9 +3097,14 @@ enum { TFM__CPU_AVX2 = 1, TFM__CPU_AVX512 = 2, TFM__CPU_VNNI = 4, TFM__CPU_AVX_V
 /* clang-format on */
 static int tfm__cpu_has(int feature);
 static int tfm__cpu_is_intel(void) { return tfm__cpu_has(TFM__CPU_INTEL); }
+/* Intels with AVX512-BF16 have 2 MB of second-level cache. */
+static int tfm__cpu_has_large_cache(void) {
+    return tfm__cpu_is_intel() && tfm__cpu_has(TFM__CPU_BF16);
+}
 #else
 enum { TFM__TALL = 24, TFM__X_ROWS = 12 };
 static int tfm__cpu_is_intel(void) { return 0; }
+static int tfm__cpu_has_large_cache(void) { return 0; }
 #endif
 
 /* ---- arithmetic: the same bits on every machine ----
@@ -3491,7 +3510,7 @@ static const tfm__kernels *tfm__kernel_best(void) { return tfm__kernel_choose(0)
 TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
 
 /* >>packed ========================================================================================
-   14. PACKED WEIGHTS AND PRODUCTS
+   15. PACKED WEIGHTS AND PRODUCTS
    This section alone knows the layout of packed weights, besides the tiles that read them.
 
    A packed matrix [rows, columns] is a sequence of panels of 16 rows. In a panel, each group of
@@ -3764,6 +3783,7 @@ typedef struct tfm__packer {
     tfm_weight_type weights; /* wanted */
     int in_place;            /* F32 stays in rows */
     int owns_bytes;          /* panels may take the place of rows */
+    int copies;              /* of the matrix that is packed: its elements stay as they are */
     void *scratch;           /* tfm__packed_scratch floats */
     tfm_error *err;
 } tfm__packer;
@@ -3826,68 +3846,91 @@ static tfm_status tfm__packed_alloc_scales(tfm_arena *arena, tfm__matrix *w, int
     return TFM_OK;
 }
 
-/* Packs a matrix that is as stored in the file. Its type becomes the wanted one, else the file's,
-   or F32 if kernels have no tiles for it. Panels stay where they are if the kernels read them. */
-static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
-    const tfm__matrix from = *w;
-    const struct tfm__type *type;
-    int64_t panels = tfm__packed_panels(w->rows), panel_bytes, row_bytes, bytes, i, r;
-    unsigned char *rows = (unsigned char *)p->scratch, *memory;
-    float *floats = (float *)p->scratch + TFM__PANEL * (w->columns + 1);
-    int same, in_place = p->in_place && !w->k_group;
+/* Returns the type that a matrix gets: the wanted one, else the file's, or F32 if the kernels have no
+   tiles for it. TFM_WEIGHT_TYPE_AS_STORED: it becomes rows of floats. */
+static tfm_weight_type tfm__packed_type(const tfm__packer *p, const tfm__matrix *stored) {
+    tfm_weight_type type = p->weights ? p->weights : tfm__type_of_dtype(stored->dtype);
 #ifdef TRANSFORMER_BLAS
-    in_place = 1;
+    const int keeps_rows = 1;
+#else
+    const int keeps_rows = p->in_place && !stored->k_group;
 #endif
-    w->type = p->weights ? p->weights : tfm__type_of_dtype(w->dtype);
-    if (!p->kernels->tiles[w->type]) w->type = TFM_WEIGHT_TYPE_F32;
-    if (w->type == TFM_WEIGHT_TYPE_F32 && in_place) {
-        w->type = TFM_WEIGHT_TYPE_AS_STORED;
-        return tfm__matrix_set_rows(p, w);
+    if (!p->kernels->tiles[type]) type = TFM_WEIGHT_TYPE_F32;
+    return type == TFM_WEIGHT_TYPE_F32 && keeps_rows ? TFM_WEIGHT_TYPE_AS_STORED : type;
+}
+
+/* Writes row i of a stored matrix as elements of a type, and sets the scale of int8. */
+static void tfm__packed_convert_row(const tfm__packer *p, const tfm__matrix *stored, int64_t i,
+                                    tfm_weight_type type, unsigned char *to, float *scale) {
+    const int64_t K = stored->columns, bytes = tfm__dtype_bytes(tfm__types[type].dtype, K);
+    float *floats = (float *)p->scratch + TFM__PANEL * (K + 1);
+    *scale = stored->scales ? stored->scales[i] : 0.0f;
+    if (p->copies) {
+        memcpy(to, stored->data + i * bytes, (size_t)bytes);
+        return;
     }
+    tfm__matrix_read_row(stored, i, floats);
+    if (type == TFM_WEIGHT_TYPE_I8) {
+        float factor = tfm__int8_factor(p->kernels, floats, K, scale);
+        p->kernels->quantize(to, floats, factor, 0, K);
+    } else tfm__narrow(to, floats, tfm__types[type].dtype, K);
+}
+
+/* Packs panel i of w. Its rows are converted in scratch first, because the panel may take their
+   place. */
+static void tfm__packed_fill_panel(const tfm__packer *p, const tfm__matrix *stored,
+                                   const tfm__matrix *w, int64_t i) {
+    const int64_t bytes = tfm__dtype_bytes(tfm__types[w->type].dtype, w->columns);
+    const int64_t row_bytes = tfm__packed_panel_bytes(w->type, w->columns) / TFM__PANEL;
+    const unsigned char *rows[TFM__PANEL];
+    unsigned char *to = (unsigned char *)p->scratch;
+    int64_t r, row = i * TFM__PANEL;
+    float scale;
+    for (r = 0; r < TFM__PANEL && row < w->rows; r++, row++, to += row_bytes) {
+        tfm__packed_convert_row(p, stored, row, w->type, to, &scale);
+        memset(to + bytes, 0, (size_t)(row_bytes - bytes)); /* of the last group of columns */
+        if (w->scales) w->scales[row] = scale;
+        rows[r] = to;
+    }
+    tfm__packed_set_panel(w, i, rows, tfm__packed_group_bytes(w->type));
+    if (w->block_sums) tfm__packed_set_block_sums(p->kernels, w, i);
+}
+
+/* Packs a matrix that is as stored in the file, in one of four ways:
+     1. Rows of floats stay, for in_place or BLAS.
+     2. Panels of the file stay, if the kernels read them.
+     3. Panels take the place of their own rows, if the model owns the file's bytes, the elements
+        stay as they are, and rows are whole groups of columns:
+            file     | rows 0 to 15 | rows 16 to 31 | rows 32 to 40 |
+            packed   | panel 0      | panel 1       |                   tail | panel 2, with zeros |
+     4. Panels get memory of their own. */
+static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
+    const tfm__matrix stored = *w;
+    const struct tfm__type *type;
+    const int64_t panels = tfm__packed_panels(w->rows);
+    int64_t panel_bytes, i;
+    int is_of_type, replaces_rows;
+    w->type = tfm__packed_type(p, &stored);
+    if (w->type == TFM_WEIGHT_TYPE_AS_STORED) return tfm__matrix_set_rows(p, w);
     type = &tfm__types[w->type];
-    same = type->dtype == w->dtype &&
-           (type->dtype != TFM_DTYPE_F32 || tfm__are_floats(w->data, TFM_DTYPE_F32));
-    if (same && w->k_group == type->k_group) {
+    is_of_type = type->dtype == w->dtype &&
+                 (type->dtype != TFM_DTYPE_F32 || tfm__are_floats(w->data, TFM_DTYPE_F32));
+    if (is_of_type && w->k_group == type->k_group) {
         if (!p->kernels->zero_point) w->block_sums = NULL;
         return TFM_OK;
     }
-    same &= !w->k_group;
-    panel_bytes = tfm__packed_panel_bytes(w->type, w->columns),
-    row_bytes = panel_bytes / TFM__PANEL;
-    /* panels may replace their own rows if these are whole groups */
-    in_place = same && p->owns_bytes && w->columns % type->k_group == 0;
-    if (!in_place || w->rows % TFM__PANEL) {
-        TFM__TRY(TFM__TAKE(&p->arena, in_place ? 1 : panels, panel_bytes, &memory, p->err));
-        if (in_place) w->tail = memory;
-        else w->data = memory;
+    p->copies = is_of_type && !w->k_group;
+    replaces_rows = p->copies && p->owns_bytes && w->columns % type->k_group == 0;
+    panel_bytes = tfm__packed_panel_bytes(w->type, w->columns);
+    if (!replaces_rows) {
+        TFM__TRY(TFM__TAKE(&p->arena, panels, panel_bytes, &w->data, p->err));
+    } else if (w->rows % TFM__PANEL) {
+        TFM__TRY(TFM__TAKE(&p->arena, 1, panel_bytes, &w->tail, p->err));
     }
     w->scales = NULL, w->block_sums = NULL;
     if (w->type == TFM_WEIGHT_TYPE_I8)
         TFM__TRY(tfm__packed_alloc_scales(&p->arena, w, p->kernels->zero_point, p->err));
-    if (p->arena.measuring) return TFM_OK;
-    bytes = tfm__dtype_bytes(type->dtype, w->columns);
-    for (i = 0; i < panels; i++) {
-        const unsigned char *panel[TFM__PANEL];
-        for (r = 0; r < TFM__PANEL && i * TFM__PANEL + r < w->rows; r++) {
-            int64_t row = i * TFM__PANEL + r;
-            unsigned char *to = rows + r * row_bytes;
-            float scale = from.scales ? from.scales[row] : 0.0f;
-            if (same) memcpy(to, from.data + row * bytes, (size_t)bytes);
-            else {
-                tfm__matrix_read_row(&from, row, floats);
-                if (w->type != TFM_WEIGHT_TYPE_I8) tfm__narrow(to, floats, type->dtype, w->columns);
-                else
-                    p->kernels->quantize(to, floats,
-                                         tfm__int8_factor(p->kernels, floats, w->columns, &scale),
-                                         0, w->columns);
-            }
-            memset(to + bytes, 0, (size_t)(row_bytes - bytes));
-            panel[r] = to;
-            if (w->scales) w->scales[row] = scale;
-        }
-        tfm__packed_set_panel(w, i, panel, tfm__packed_group_bytes(w->type));
-        if (w->block_sums) tfm__packed_set_block_sums(p->kernels, w, i);
-    }
+    for (i = 0; i < panels && !p->arena.measuring; i++) tfm__packed_fill_panel(p, &stored, w, i);
     return TFM_OK;
 }
 
@@ -3949,12 +3992,14 @@ static void tfm__matrix_gather_rows(tfm__matrix *to, const tfm__matrix *w, const
 typedef struct tfm__product {
     tfm__rows y, x;
     const tfm__linear *w;
-    int64_t first;            /* row of w that gives column 0 of y: a multiple of 16 */
-    int activation;           /* a tfm_activation, TFM__SIGMOID, or -1 for none */
-    int64_t gate;             /* floats from y to the factors of y; 0: no gate */
-    unsigned char *converted; /* x as int8 or bf16, block by block; NULL: tiles read floats */
-    int64_t converted_block;  /* bytes from one block of columns to the next; orders are halfway */
-    float *scales;            /* [rows of x]: scales of int8; NULL: none */
+    int64_t first;  /* row of w that gives column 0 of y: a multiple of 16 */
+    int activation; /* a tfm_activation, TFM__SIGMOID, or -1 for none */
+    int64_t gate;   /* floats from y to the factors of y; 0: no gate */
+    unsigned char
+        *converted; /* x as the tiles read it, rows TFM__X_STRIDE bytes apart: int8 or bf16,
+                                 block by block, or floats of attention; NULL: they read x */
+    int64_t converted_block; /* bytes from one block of columns to the next; orders are halfway */
+    float *scales;           /* [rows of x]: scales of int8; NULL: none */
 } tfm__product;
 
 static tfm__product tfm__product_make(const tfm__rows *y, const tfm__rows *x,
@@ -4078,10 +4123,10 @@ static void tfm__product_edge(const tfm__tiling *tiling, const tfm__tile *t, int
     for (r = 0; r < t->rows; r++) memcpy(t->y + r * t->y_stride, y + r * WIDTH, bytes);
 }
 
-/* Points a tile at row m and column n of y and at w from column k on. next is the first column of
-   the following tile, whose panels are prefetched. */
+/* Points a tile at row m and column n of y and at w from column k on. ahead is the column of y where
+   the next tile begins, whose panels are prefetched. */
 static void tfm__product_aim(tfm__tile *t, const tfm__product *p, int64_t m, int64_t n, int64_t k,
-                             int64_t next) {
+                             int64_t ahead) {
     const tfm__matrix *w = &p->w->w;
     int64_t panel = (p->first + n) / TFM__PANEL, last = tfm__packed_panels(w->rows) - 1;
     int64_t bytes = t->ahead_stride;
@@ -4089,7 +4134,7 @@ static void tfm__product_aim(tfm__tile *t, const tfm__product *p, int64_t m, int
     int i;
     for (i = 0; i < TFM__MOST_PANELS; i++)
         t->w[i] = tfm__packed_panel_at(w, tfm__min(panel + i, last), bytes) + at;
-    t->ahead = tfm__packed_panel_at(w, tfm__min((p->first + next) / TFM__PANEL, last), bytes) + at;
+    t->ahead = tfm__packed_panel_at(w, tfm__min((p->first + ahead) / TFM__PANEL, last), bytes) + at;
     t->y = tfm__row(&p->y, 0, m) + n;
     t->bias = p->w->bias && k + t->K >= w->columns ? p->w->bias + p->first + n : NULL;
     if (w->scales) t->w_scales = w->scales + panel * TFM__PANEL;
@@ -4116,29 +4161,45 @@ static const tfm__tiling *tfm__product_tiling(const tfm__kernels *kernels, tfm_w
     return tiling->rows == TFM__TALL && !tfm__cpu_is_intel() ? tiling + 1 : tiling;
 }
 
-/* Adds up to step columns, from k on, to a share, whose w stays in the second-level cache. */
+/* Copies columns k to k + n - 1 of `rows` rows of x from row `first` on, TFM__X_STRIDE bytes apart.
+   After the last row of x, it stands in for the others. */
+static void tfm__product_copy_x(const tfm__product *p, int64_t first, int rows, int64_t k,
+                                int64_t n, float *to) {
+    int r;
+    for (r = 0; r < rows; r++, to += TFM__X_STRIDE / 4)
+        memcpy(to, tfm__row(&p->x, 0, tfm__min(first + r, p->x.L - 1)) + k, (size_t)n * sizeof *to);
+}
+
+/* Adds the products of up to step columns of x and w, from column k on, to a share y, whose w stays
+   in the second-level cache. Tiles go over y like this, and each prefetches the panels of the next:
+
+                  panels of w, `panels` for a tile
+              +---------+---------+--------
+     rows of  | 1       | 2       | ..      first to end - 1: as many rows as a tile has, whose part
+     x        +---------+---------+         of x is copied once and stays in the first-level cache
+              | n + 1   | n + 2   | ..      the next rows: at the end a tile for fewer of them
+*/
 static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *p, int64_t k,
                                int64_t step) {
     const tfm__tiling *tiling = tfm__product_tiling(kernels, p->w->w.type);
     const int64_t K = p->w->w.columns, M = p->x.L, N = p->y.D;
     float block[(int)TFM__X_ROWS * TFM__X_STRIDE / 4]; /* the rows of a tile, where x is floats */
-    int64_t m, n, first, end, next, r;
+    const int copies = !p->converted && M > 1;         /* a single row is read in place */
+    int64_t m, n, first, end, next, ahead;
     int configured = 0;
     tfm__tile t;
     memset(&t, 0, sizeof t);
-    t.y_stride = p->y.sl, t.x = M == 1 ? p->x.data + k : block; /* a single row is read in place */
+    t.y_stride = p->y.sl, t.x = copies ? block : p->x.data + k;
     t.ahead_stride = tfm__packed_panel_bytes(p->w->w.type, K);
     t.K = tfm__min(step, K - k), t.begins = k == 0, t.order = p->converted_block / 2;
     for (first = 0; first < M; first = end) {
         while (tiling->least > M - first) tiling++;
         end = tfm__min(M, first + tiling->rows);
-        /* Attention has its rows of x so far apart already, so each panel serves all of them. */
+        /* the floats of attention are where tiles can read them, so a panel serves all rows */
         if (p->converted && p->w->w.type == TFM_WEIGHT_TYPE_F32)
             end = tfm__max(end, M - (M - first) % tiling->rows);
         if (tiling->configured && !configured) kernels->configure(configured = 1);
-        for (r = 0; r < tiling->rows && !p->converted && M > 1; r++)
-            memcpy(block + r * (TFM__X_STRIDE / 4),
-                   tfm__row(&p->x, 0, tfm__min(first + r, M - 1)) + k, (size_t)t.K * sizeof *block);
+        if (copies) tfm__product_copy_x(p, first, tiling->rows, k, t.K, block);
         for (n = 0; n < N; n = next)
             for (next = n + tiling->panels * TFM__PANEL, m = first; m < end; m += t.rows) {
                 const tfm__tiling *tile = tiling;
@@ -4147,10 +4208,9 @@ static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *
                 if (p->converted)
                     t.x = p->converted + k / step * p->converted_block + m * TFM__X_STRIDE;
                 if (p->scales) t.x_scales = p->scales + m;
-                tfm__product_aim(&t, p, m, n, k,
-                                 m + t.rows < end       ? n
-                                 : next >= N && end < M ? 0
-                                                        : next);
+                if (m + t.rows < end) ahead = n;
+                else ahead = next < N || end == M ? next : 0;
+                tfm__product_aim(&t, p, m, n, k, ahead);
                 if (next <= N) tile->run(&t);
                 else tfm__product_edge(tile, &t, N - n);
             }
@@ -4164,11 +4224,8 @@ static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *
    columns of y, then the next rows. */
 static void tfm__product_packed(const tfm__kernels *kernels, const tfm__product *p) {
     const tfm__matrix *w = &p->w->w;
-    int64_t K = tfm__max(1, w->columns), larger = 1, rows, wide, step, m, n, k;
-#ifdef TFM__BF16
-    /* Intels with AVX512-BF16 have 2 MB of second-level cache, which holds twice the floats. */
-    if (!p->converted && tfm__cpu_is_intel() && tfm__cpu_has(TFM__CPU_BF16)) larger = 2;
-#endif
+    int64_t K = tfm__max(1, w->columns), rows, wide, step, m, n, k;
+    int64_t larger = !p->converted && tfm__cpu_has_large_cache() ? 2 : 1; /* blocks of floats */
     step = TFM__X_BYTES / (p->converted ? tfm__product_x_size(kernels, w) : 4);
     wide = larger * TFM__W_CHUNK / tfm__packed_panel_bytes(w->type, tfm__min(K, step));
     wide = tfm__max(1, wide / TFM__MOST_PANELS) * TFM__MOST_PANELS * TFM__PANEL;
@@ -4309,7 +4366,7 @@ static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float 
 #endif
 
 /* >>positions =====================================================================================
-   15. POSITIONAL ENCODINGS
+   16. POSITIONAL ENCODINGS
    One column at a time, because a column has one frequency. This code rounds to float where PyTorch
    code does (exponent, frequency, angle), unless double_angles is set: at large positions the
    rounding is larger than 1e-5, and a trained model has seen it.
@@ -4388,7 +4445,7 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
 }
 
 /* >>modules =======================================================================================
-   16. NORM, LINEAR, SOFTMAX, FEED-FORWARD, SSRU
+   17. NORM, LINEAR, SOFTMAX, FEED-FORWARD, SSRU
    tfm__X_run computes and cannot fail. tfm__X_view checks a caller's weights and sees them as the
    products do. The public functions do both; the stacks (>>stack) compute after one check of all.
    ============================================================================================== */
@@ -4657,7 +4714,7 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
 }
 
 /* >>attention =====================================================================================
-   17. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
+   18. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
    Masks apply in tfm__attend_count_keys and tfm__attend_mask alone. There are two loops:
    tfm__attend_heads goes query by query, over rows or the ancestries of a cache. tfm__attend_tiles
    takes many queries at once and packs keys and values, for encoders. It adds blocks of keys with a
@@ -5071,102 +5128,141 @@ static tfm__linear tfm__attend_map(tfm_weight_type type, int64_t rows, int64_t c
     return map;
 }
 
-/* Prepares a query's scores of n keys from key s on for weights exp(score - max), where max is the
-   largest score so far. If it grows, what was computed for earlier keys shrinks. */
-static void tfm__attend_block(const tfm__attention *a, int64_t b, int64_t h, int64_t t,
-                              float *scores, int64_t s, int64_t n, float *max, double *sum) {
-    const tfm__kernels *kernels = a->kernels;
-    float most;
-    int64_t i, end, begin;
+/* Some queries of a head, on which tfm__attend_tiles works together. */
+typedef struct tfm__attend_tile {
+    const tfm__attention *a;
+    int64_t b, h, t, n;           /* queries t to t + n - 1 of head h in batch row b */
+    tfm__rows scores;             /* [n, TFM__KEYS]: of a block of keys, then their weights */
+    tfm__rows context;            /* [n, W]: the sum of weights * values so far */
+    float maxima[TFM__MOST_ROWS]; /* the largest score of each query so far */
+    double sums[TFM__MOST_ROWS];  /* the sum of its weights exp(score - maximum) so far */
+} tfm__attend_tile;
+
+static void tfm__attend_begin(tfm__attend_tile *tile) {
+    const tfm__attention *a = tile->a;
+    int64_t i;
+    for (i = 0; i < tile->n; i++) {
+        tile->maxima[i] = -INFINITY, tile->sums[i] = 0;
+        if (!a->left) continue; /* a window may begin after the first block, or see nothing */
+        memset(tfm__row(&tile->context, 0, i), 0, (size_t)a->W * sizeof(float));
+        if (a->weights.data)
+            memset(tfm__head_row(&a->weights, tile->b, tile->h, tile->t + i), 0,
+                   (size_t)a->S * sizeof(float));
+    }
+}
+
+/* Masks the scores that query i has of n keys from key s on, and finds its largest score so far. If
+   that grows, what was computed with earlier keys shrinks. */
+static void tfm__attend_maximum(tfm__attend_tile *tile, int64_t i, int64_t s, int64_t n) {
+    const tfm__attention *a = tile->a;
+    const int64_t b = tile->b, h = tile->h, t = tile->t + i;
+    float *scores = tfm__row(&tile->scores, 0, i), largest, factor;
+    int64_t k, begin, end;
     tfm__attend_cap(a, scores, n);
     tfm__attend_mask(a, b, h, t, scores, s, n);
     if (a->left) {
         begin = tfm__attend_window(a, b, t, &end);
-        for (i = s; i < s + n; i++)
-            if (i < begin || i >= end) scores[i - s] = -INFINITY;
+        for (k = s; k < s + n; k++)
+            if (k < begin || k >= end) scores[k - s] = -INFINITY;
     }
-    most = kernels->largest(scores, n);
-    if (most > *max && s) {
-        float factor = (float)kernels->exp_sum(NULL, max, most, 1);
-        kernels->scale(tfm__head_row(&a->context, b, h, t), factor, a->W);
-        if (a->weights.data) kernels->scale(tfm__head_row(&a->weights, b, h, t), factor, s);
-        *sum *= (double)factor;
+    largest = a->kernels->largest(scores, n);
+    if (!(largest > tile->maxima[i])) return;
+    if (s) {
+        factor = (float)a->kernels->exp_sum(NULL, &tile->maxima[i], largest, 1);
+        a->kernels->scale(tfm__row(&tile->context, 0, i), factor, a->W);
+        if (a->weights.data) a->kernels->scale(tfm__head_row(&a->weights, b, h, t), factor, s);
+        tile->sums[i] *= (double)factor;
     }
-    if (most > *max) *max = most;
+    tile->maxima[i] = largest;
+}
+
+/* Turns the scores of n keys from key s on into weights, which the caller gets if it wants them. */
+static void tfm__attend_weigh(tfm__attend_tile *tile, int64_t s, int64_t n) {
+    const tfm__attention *a = tile->a;
+    int64_t i;
+    for (i = 0; i < tile->n; i++) tfm__attend_maximum(tile, i, s, n);
+    for (i = 0; i < tile->n; i++) {
+        float *x = tfm__row(&tile->scores, 0, i), max = tile->maxima[i];
+        tile->sums[i] += a->kernels->exp_sum(x, x, max == -INFINITY ? 0.0f : max, n);
+    }
+    for (i = 0; a->weights.data && i < tile->n; i++)
+        memcpy(tfm__head_row(&a->weights, tile->b, tile->h, tile->t + i) + s,
+               tfm__row(&tile->scores, 0, i), (size_t)n * sizeof(float));
+}
+
+/* Divides contexts and weights of the first n keys by the sums of the weights. */
+static void tfm__attend_end(const tfm__attend_tile *tile, int64_t n) {
+    const tfm__attention *a = tile->a;
+    int64_t i;
+    for (i = 0; i < tile->n; i++) {
+        float factor = tile->sums[i] != 0 ? (float)(1 / tile->sums[i]) : 1.0f, *weights;
+        a->kernels->scale(tfm__row(&tile->context, 0, i), factor, a->W);
+        if (!a->weights.data) continue;
+        weights = tfm__head_row(&a->weights, tile->b, tile->h, tile->t + i);
+        a->kernels->scale(weights, factor, n);
+        memset(weights + n, 0, (size_t)(a->S - n) * sizeof(float));
+    }
 }
 
 /* Computes what tfm__attend_heads computes, block by block with tiles, if all queries see the same
    keys up to a length. Steps never use it, so a decoder's pass does not either: both have the same
-   bits. packs 0: the scratch has the keys and values of the group from the head before. */
+   bits. packs 0: the scratch has the keys and values of the group from the head before.
+
+   The scratch of a thread, tfm__attend_tile_scratch floats:
+     TFM__MOST_ROWS rows of TFM__X_STRIDE bytes, so far apart as tiles read rows:
+         F32, up to TFM__KEYS columns   | scores of a block of keys, then weights | the query |
+         BF16, or more columns          | scores of a block of keys, then weights |
+     the packed keys [n, K] and the packed values [W, n]
+     BF16: such rows with the weights as bf16, and such rows with the queries as bf16 */
 static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, int packs,
                               float *scratch) {
+    enum { STRIDE = TFM__X_STRIDE / 4 };
     const tfm__kernels *kernels = a->kernels;
-    const int is_bf16 = a->tiles == TFM_WEIGHT_TYPE_BF16;
-    int64_t n = tfm__attend_count_keys(a, b, 0), most = is_bf16 ? TFM__QUERIES_BF16 : TFM__QUERIES;
-    int64_t t, s, i, M, begin, end, g = tfm__attend_group(a, h);
-    float *room = scratch + (int)TFM__MOST_ROWS * TFM__X_STRIDE / 4, maxima[TFM__MOST_ROWS];
-    float *x, factor;
-    double sums[TFM__MOST_ROWS];
+    const int is_bf16 = a->tiles == TFM_WEIGHT_TYPE_BF16, is_wide = a->K > TFM__KEYS;
+    const int64_t n = tfm__attend_count_keys(a, b, 0), g = tfm__attend_group(a, h);
+    const int64_t most = is_bf16 ? TFM__QUERIES_BF16 : TFM__QUERIES;
+    float *room = scratch + (int)TFM__MOST_ROWS * STRIDE;
     tfm__linear key_map = tfm__attend_map(a->tiles, n, a->K, &room);
     tfm__linear value_map = tfm__attend_map(a->tiles, a->W, n, &room);
     const float *k = tfm__head_row(&a->k, b, g, 0), *v = tfm__head_row(&a->v, b, g, 0);
+    tfm__attend_tile tile;
+    int64_t t, s, i, begin, end;
     if (packs) tfm__packed_set_keys(&key_map.w, k, a->k.t, a->scale, kernels, room);
     if (packs) tfm__packed_set_values(&value_map.w, v, a->v.t, kernels, room);
-    for (t = 0; t < a->T; t += most) {
-        tfm__rows q = tfm__rows_of_head(&a->q, b, h, t, M = tfm__min(most, a->T - t), a->K);
-        tfm__rows context = tfm__rows_of_head(&a->context, b, h, t, M, a->W);
-        tfm__rows scores = {scratch, 1, M, TFM__KEYS, 0, TFM__X_STRIDE / 4};
+    tile.a = a, tile.b = b, tile.h = h;
+    for (t = 0; t < a->T; t += tile.n) {
+        tfm__rows q = tfm__rows_of_head(&a->q, b, h, t, tfm__min(most, a->T - t), a->K);
+        tfm__rows scores = {scratch, 1, q.L, TFM__KEYS, 0, STRIDE};
+        tfm__rows context = tfm__rows_of_head(&a->context, b, h, t, q.L, a->W);
         tfm__product of_keys = tfm__product_make(&scores, &q, &key_map);
         tfm__product of_values = tfm__product_make(&context, &scores, &value_map);
-        of_values.converted = (unsigned char *)scratch; /* tiles read rows so far apart */
-        if (!is_bf16 && a->K <= TFM__KEYS) {            /* the queries are behind their scores */
-            of_keys.converted = (unsigned char *)(scratch + (int)TFM__KEYS);
-            for (i = 0; i < M; i++)
-                memcpy(tfm__row(&scores, 0, i) + (int)TFM__KEYS, tfm__row(&q, 0, i),
-                       (size_t)a->K * sizeof factor);
-        }
+        of_values.converted = (unsigned char *)scratch;
         if (is_bf16) {
             of_values.converted = (unsigned char *)room;
             of_keys.converted = of_values.converted + (int)TFM__MOST_ROWS * TFM__X_STRIDE;
             of_keys.converted_block = TFM__MOST_ROWS * (int64_t)TFM__X_STRIDE;
-            tfm__product_convert(kernels, &of_keys, 0, M);
+            tfm__product_convert(kernels, &of_keys, 0, q.L);
+        } else if (!is_wide) {
+            of_keys.converted = (unsigned char *)(scratch + (int)TFM__KEYS);
+            for (i = 0; i < q.L; i++)
+                memcpy(scratch + i * STRIDE + (int)TFM__KEYS, tfm__row(&q, 0, i),
+                       (size_t)a->K * sizeof *scratch);
         }
-        for (i = 0; i < M; i++) {
-            maxima[i] = -INFINITY, sums[i] = 0;
-            if (!a->left) continue; /* a window may begin after the first block, or see nothing */
-            memset(tfm__row(&context, 0, i), 0, (size_t)a->W * sizeof factor);
-            if (a->weights.data)
-                memset(tfm__head_row(&a->weights, b, h, t + i), 0, (size_t)a->S * sizeof factor);
-        }
+        tile.t = t, tile.n = q.L, tile.scores = scores, tile.context = context;
+        tfm__attend_begin(&tile);
         begin = tfm__attend_window(a, b, t, &end);
-        (void)tfm__attend_window(a, b, t + M - 1, &end);
+        (void)tfm__attend_window(a, b, t + q.L - 1, &end);
         for (s = begin - begin % TFM__KEYS; s < end; s += TFM__KEYS) {
             of_keys.first = s;
             of_keys.y.D = of_values.x.D = tfm__min(TFM__KEYS, n - s);
-            if (is_bf16 || a->K > TFM__KEYS) tfm__product_packed(kernels, &of_keys);
+            if (is_bf16 || is_wide) tfm__product_packed(kernels, &of_keys);
             else tfm__product_chunk(kernels, &of_keys, 0, a->K);
-            for (i = 0; i < M; i++)
-                tfm__attend_block(a, b, h, t + i, tfm__row(&scores, 0, i), s, of_keys.y.D,
-                                  &maxima[i], &sums[i]);
-            for (i = 0; i < M; i++) {
-                x = tfm__row(&scores, 0, i), factor = maxima[i] == -INFINITY ? 0.0f : maxima[i];
-                sums[i] += kernels->exp_sum(x, x, factor, of_keys.y.D);
-            }
-            for (i = 0; a->weights.data && i < M; i++)
-                memcpy(tfm__head_row(&a->weights, b, h, t + i) + s, tfm__row(&scores, 0, i),
-                       (size_t)of_keys.y.D * sizeof factor);
-            if (is_bf16) tfm__product_convert(kernels, &of_values, 0, M);
+            tfm__attend_weigh(&tile, s, of_keys.y.D);
+            if (is_bf16) tfm__product_convert(kernels, &of_values, 0, q.L);
             tfm__product_chunk(kernels, &of_values, s, TFM__KEYS);
         }
-        for (i = 0; i < M; i++) {
-            factor = sums[i] != 0 ? (float)(1 / sums[i]) : 1.0f;
-            kernels->scale(tfm__row(&context, 0, i), factor, a->W);
-            if (!a->weights.data) continue;
-            kernels->scale(tfm__head_row(&a->weights, b, h, t + i), factor, n);
-            memset(tfm__head_row(&a->weights, b, h, t + i) + n, 0,
-                   (size_t)(a->S - n) * sizeof factor);
-        }
-        TFM__COUNT(2 * M * (end - begin) * (a->K + a->W));
+        tfm__attend_end(&tile, n);
+        TFM__COUNT(2 * q.L * (end - begin) * (a->K + a->W));
     }
 }
 
@@ -5686,7 +5782,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
 }
 
 /* >>stack =========================================================================================
-   18. LAYERS AND STACKS
+   19. LAYERS AND STACKS
    A layer works in place on the residual stream x [B*L, D]. The same decoder layer serves the
    teacher-forced pass (all positions at once, keys and values in scratch or in the session's cache)
    and the step (one position, appended to the cache).
@@ -6092,7 +6188,7 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
 #endif
 
 /* >>utf8 ==========================================================================================
-   19. UTF-8
+   20. UTF-8
    Used by the JSON reader, the vocabularies and the tokenizers. Relies on nothing.
    ============================================================================================== */
 
@@ -6148,7 +6244,7 @@ static char *tfm__utf8_put(char *out, uint32_t c) {
 }
 
 /* >>json ==========================================================================================
-   20. JSON
+   21. JSON
    A strict reader that walks the text once and builds nothing. The text must be valid UTF-8. Each
    function skips whitespace first. At a fault it returns 0, or -1 if it counts, and leaves `at` on
    the faulty byte.
@@ -6367,7 +6463,7 @@ static int tfm__json_element(tfm__json *j) {
 }
 
 /* >>safetensors ===================================================================================
-   21. THE FILE FORMAT
+   22. THE FILE FORMAT
    A file is 8 bytes of header length, a JSON header, and the data. All rules of the format are
    checked before a pointer is handed out: JSON, UTF-8, unique names, types, shapes (no product may
    overflow) and offsets (inside the data, without a hole, an overlap or a rest). Memory is in
@@ -6758,11 +6854,13 @@ TFM_DEF void tfm_safetensors_free(tfm_safetensors *file) {
     if (file) tfm__pool_free(file->pool);
 }
 
-TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file) { return file->n_entries; }
+TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file) {
+    return file ? file->n_entries : 0;
+}
 
 /* Returns entry i in the order of the data, or NULL if there is none. */
 static const tfm__file_entry *tfm__file_entry_at(const tfm_safetensors *f, int64_t i) {
-    return i >= 0 && i < f->n_entries ? (const tfm__file_entry *)f->by_offset[i] : NULL;
+    return f && i >= 0 && i < f->n_entries ? (const tfm__file_entry *)f->by_offset[i] : NULL;
 }
 
 TFM_DEF const char *tfm_safetensors_name(const tfm_safetensors *file, int64_t i) {
@@ -6781,8 +6879,9 @@ TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i
 
 /* Searches the names, then the offsets, because an entry is known to callers by its place there. */
 TFM_DEF int64_t tfm_safetensors_find(const tfm_safetensors *file, const char *name) {
-    int64_t n = file->n_entries;
-    int64_t i = tfm__lower_bound(file->by_name, n, &name, tfm__file_compare_names);
+    int64_t n = tfm_safetensors_count(file), i;
+    if (!n || !name) return -1;
+    i = tfm__lower_bound(file->by_name, n, &name, tfm__file_compare_names);
     if (i == n || tfm__file_compare_names(file->by_name[i], &name) != 0) return -1;
     return tfm__lower_bound(file->by_offset, n, file->by_name[i], tfm__file_compare_offsets);
 }
@@ -6796,13 +6895,13 @@ static int tfm__file_has_prefix(const tfm_safetensors *f, const char *prefix) {
 
 TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const char *key) {
     int64_t i;
-    for (i = 0; i < file->n_metadata; i++)
+    for (i = 0; file && key && i < file->n_metadata; i++)
         if (strcmp(file->metadata[2 * i], key) == 0) return file->metadata[2 * i + 1];
     return NULL;
 }
 
 TFM_DEF const char *tfm_safetensors_metadata_key(const tfm_safetensors *file, int64_t i) {
-    return i >= 0 && i < file->n_metadata ? file->metadata[2 * i] : NULL;
+    return file && i >= 0 && i < file->n_metadata ? file->metadata[2 * i] : NULL;
 }
 
 /* Converts n elements of any integer type to I32 or I64. It is an error if one does not fit. */
@@ -6858,7 +6957,7 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
 }
 
 /* >>config ========================================================================================
-   22. THE MODEL'S CONFIG
+   23. THE MODEL'S CONFIG
    Two tables have a row for each field: of tfm_config, and of the decode options that a file may
    state. The reader, the defaults, and the checks of ids, shapes and sizes use these rows, so a new
    field needs one row and a member of the public struct. Relies on JSON.
@@ -6932,7 +7031,7 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__INT(d_ff_decoder, PADDED), TFM__INT(d_key, STATED), TFM__INT(d_value, STATED),
     TFM__INT(d_input, PADDED), TFM__INT(d_memory, PADDED), TFM__INT(src_vocab_size, STATED),
     TFM__INT(tgt_vocab_size, STATED), TFM__INT(relative_buckets, SHAPE),
-    TFM__CHOICE(norm, norm, norm_order), TFM__CHOICE(layer_norm, layer_norm, norm_kind),
+    TFM__CHOICE(norm, norm_order, norm_order), TFM__CHOICE(layer_norm, norm_kind, norm_kind),
     TFM__SAME(layer_norm_eps, NUMBER, POSITIVE, 0), /* 0: that of the kind of norm */
     TFM__CHOICE(activation, activation, activation), TFM__CHOICE(positions, positions, position),
     TFM__SAME(position_offset, INT, NONE, 0), TFM__SAME(position_base, NUMBER, POSITIVE, 10000),
@@ -7290,7 +7389,7 @@ static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__confi
             tfm__config_put(&tfm__config_fields[k], stated, tfm__config_fields[k].otherwise);
     TFM__TRY(tfm__config_object(&r, tfm__config_fields, TFM__N_CONFIG_FIELDS, "", stated));
     if (!c->n_heads) return TFM__FAIL_CONFIG(err, "'n_heads' is missing");
-    if (c->layer_norm_eps == 0) c->layer_norm_eps = tfm__norm_default_eps(c->layer_norm);
+    if (c->layer_norm_eps == 0) c->layer_norm_eps = tfm__norm_default_eps(c->norm_kind);
     k = stated->decoder_activation;
     c->decoder_activation = k < 0 ? c->activation : (tfm_activation)k;
     if (!c->n_languages && (c->src_language || c->tgt_language_forced))
@@ -7303,11 +7402,11 @@ static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__confi
     return TFM_OK;
 }
 
-/* >>weights =======================================================================================
-   23. FROM NAMED TENSORS TO A MODEL
-   The loader asks for every tensor by name, and checks its shape against the sizes known so far. A
-   tensor for which it never asked is an error: a misspelt name, or a part of a model that this
-   library does not compute. Relies on the checks of >>safetensors and on >>config.
+/* >>model =========================================================================================
+   24. WHAT A MODEL HAS
+   The parts of a model, and how the loader finds the tensors of a file. The sections after this one
+   load and use the parts. A part of which only a name stands here, such as tfm__sentencepiece, is
+   the matter of a later section. Relies on >>safetensors, >>config and the stacks.
    ============================================================================================== */
 
 /* A line of a vocabulary, which >>vocabulary reads. */
@@ -7317,12 +7416,17 @@ typedef struct tfm__spelling {
 } tfm__spelling;
 
 typedef struct tfm__vocabulary {
-    tfm__spelling *spellings; /* sorted; SentencePiece's pieces in the order of their ids */
-    void **sorted;            /* the same by their bytes */
-    int64_t *tokens;          /* [n]: the spelling of id i to write */
     int64_t n_spellings;
-    int32_t n;
-    const char *text; /* the tensor's; NULL: the pieces of a SentencePiece model */
+    int32_t n;        /* tokens: ids below n */
+    const char *text; /* the tensor's lines; NULL: the pieces of a SentencePiece model */
+    /* while the file is checked: where each spelling begins in the text, sorted by its bytes, and
+       the offset of each line [n] */
+    void **sorted_lines;
+    int64_t *line_offsets;
+    /* after tfm__build_vocabulary, sorted and tokens in the memory of these two */
+    tfm__spelling *spellings; /* sorted; SentencePiece's pieces in the order of their ids */
+    void **sorted;            /* the spellings, by their bytes */
+    int64_t *tokens;          /* [n]: the spelling of id i to write */
 } tfm__vocabulary;
 
 typedef struct tfm__tokenizer tfm__tokenizer;
@@ -7368,6 +7472,8 @@ static int tfm__has_text(const tfm__side *side) {
 typedef struct tfm__lexicon {
     const unsigned char *offsets, *ids; /* [V + 1] of the source's V; NULL: none */
 } tfm__lexicon;
+
+enum { TFM__LANGUAGE_UNSET = -2 }; /* the model needs tfm_languages_set, which was not called yet */
 
 /* Returns element i of a U32 tensor of the file, which may have any address. */
 static int64_t tfm__u32_at(const unsigned char *numbers, int64_t i) {
@@ -7456,6 +7562,2789 @@ static tfm_status tfm__load_array(tfm__loader *l, const char *prefix, const char
     *t = tfm__file_tensor(l->file, e);
     return tfm__load_check(l, t, dtype, rank, dims);
 }
+
+#ifndef TRANSFORMER_NO_TEXT
+
+/* >>tokenizers ====================================================================================
+   25. TOKENIZERS
+   The interface that each kind of text implements in a section of its own (>>tokens has the table
+   of all kinds), and what several kinds use.
+   ============================================================================================== */
+
+typedef struct tfm__token_cursor tfm__token_cursor;
+typedef struct tfm__token tfm__token;
+typedef struct tfm__normal tfm__normal;
+typedef struct tfm__lattice tfm__lattice;
+typedef struct tfm__joined tfm__joined;
+
+/* What a kind of text (tfm_text_kind) does. */
+struct tfm__tokenizer {
+    /* Reads and checks a side's tensors. shared: the source, whose tensors a target may share. */
+    tfm_status (*load)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
+    /* Builds the tables that are not shared, after the whole file is checked. May be NULL. */
+    tfm_status (*build)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
+    /* Prepares a text; next uses what this takes from scratch. May be NULL. */
+    tfm_status (*begin)(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err);
+    /* Sets the next token and returns 1, at the end 0. */
+    int (*next)(tfm__token_cursor *c, tfm__token *token);
+    /* tfm__lattice_begin calls these two. normalize appends bytes at to end - 1 of a text to o in
+       normalized form; encode cuts bytes from to to - 1 of the normalized text into pieces. */
+    void (*normalize)(const tfm__side *side, const char *text, int64_t at, int64_t end,
+                      tfm__normal *o);
+    void (*encode)(tfm__lattice *b, int32_t from, int32_t to);
+    /* Writes a token. */
+    void (*join)(tfm__joined *j, int32_t id);
+    int32_t marks; /* join drops so many U+2581 at the beginning of a text, at most */
+    int broken;    /* bytes that are in no character: 1: each becomes U+FFFD; 0: a run that could
+                      begin a character becomes one, as Unicode advises; -1: they are left out */
+};
+
+/* ---- steps along a text ---- */
+
+/* Returns the bytes of the character whose first byte is c, in valid UTF-8. */
+static int32_t tfm__utf8_size(unsigned char c) {
+    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+}
+
+/* Returns whether a byte of valid UTF-8 continues a character. */
+static int tfm__is_inside(const char *text, size_t size, size_t at) {
+    return at < size && ((unsigned char)text[at] & 0xC0) == 0x80;
+}
+
+/* Returns whether c has Unicode's property White_Space. */
+static int tfm__is_space(uint32_t c) {
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
+           c == 0x205F || c == 0x3000;
+}
+
+/* Returns how many bytes from byte at on are whitespace (space 1) or are not (space 0). */
+static size_t tfm__run(const tfm_text *text, size_t at, int space) {
+    uint32_t c = 0;
+    size_t i = at;
+    int n;
+    for (; i < text->size; i += (size_t)n) {
+        n = tfm__utf8_next(text->data + i, text->size - i, &c);
+        if (tfm__is_space(c) != space) break;
+    }
+    TFM__COUNT_TEXT(i - at + 1);
+    return i - at;
+}
+
+TFM_DEF tfm_text tfm_text_make(const char *data, size_t size) {
+    tfm_text text = {data, size};
+    return text;
+}
+
+static const char tfm__space_piece[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
+static const char tfm__replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
+enum { TFM__SPACE_PIECE = 3, TFM__REPLACEMENT = 3 };   /* their bytes */
+
+static int tfm__begins_with_mark(const char *text, int64_t size) {
+    return size >= TFM__SPACE_PIECE && memcmp(text, tfm__space_piece, TFM__SPACE_PIECE) == 0;
+}
+
+/* ---- rules that replace bytes ---- */
+
+/* Each side of a rule has at most this many bytes; those of the package have up to 33. Without a
+   limit, a cyclic trie or a long string would make normalization unbounded. */
+enum { TFM__LONGEST_RULE = 1024, TFM__MOST_RULES = 32 }; /* of one place, rules that count */
+
+/* Rules that replace bytes: the file's double array (Darts), and replacements that end with NUL. */
+typedef struct tfm__charsmap {
+    const unsigned char *units; /* of 4 bytes, at any address; NULL: no rules */
+    const char *strings;
+} tfm__charsmap;
+
+static uint32_t tfm__charsmap_unit(const tfm__charsmap *m, uint32_t i) {
+    const unsigned char *p = m->units + 4 * (size_t)i; /* compilers make one load of it */
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+/* Returns the offset of a node: the node's number XOR the offset is the base of its children. */
+static uint32_t tfm__charsmap_offset(uint32_t unit) { return (unit >> 10) << ((unit & 512) >> 6); }
+
+static int tfm__charsmap_step(const tfm__charsmap *m, uint32_t *node, char c) {
+    uint32_t child = *node ^ tfm__charsmap_offset(tfm__charsmap_unit(m, *node)) ^ (unsigned char)c;
+    if ((tfm__charsmap_unit(m, child) & 0x800000FF) != (unsigned char)c) return 0;
+    *node = child;
+    return 1;
+}
+
+/* Finds the longest rule that text begins with. Returns how many bytes it replaces, 0: none. */
+static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int64_t size,
+                                   const char **becomes) {
+    uint32_t node = 0, unit, leaf;
+    int64_t i, length = 0;
+    int found = 0;
+    if (!m->units) return 0;
+    for (i = 0; i < size && i < TFM__LONGEST_RULE && found < TFM__MOST_RULES; i++) {
+        if (!tfm__charsmap_step(m, &node, text[i])) break;
+        unit = tfm__charsmap_unit(m, node);
+        if (!(unit >> 8 & 1)) continue;
+        leaf = tfm__charsmap_unit(m, node ^ tfm__charsmap_offset(unit));
+        *becomes = m->strings + (leaf & 0x7FFFFFFF);
+        length = i + 1;
+        found++;
+    }
+    TFM__COUNT_TEXT(i + 1);
+    return length;
+}
+
+/* Applies rules where a text begins: sets *out [*n], and returns how many bytes of text it
+   replaces. */
+static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
+                                  const char **out, int64_t *n) {
+    uint32_t character;
+    int64_t taken = tfm__charsmap_match(m, text, size, out);
+    if (taken) {
+        *n = (int64_t)strlen(*out);
+        return taken;
+    }
+    *out = text;
+    *n = taken = tfm__utf8_next(text, (size_t)size, &character);
+    if (taken) return taken;
+    *out = tfm__replacement; /* only after a rule that takes half a character */
+    *n = TFM__REPLACEMENT;
+    return 1;
+}
+
+/* ---- normalized text and its cells ---- */
+
+/* There is one cell for each byte of the normalized text, and one for its end. Cutting goes from the
+   first state of a cell to the last:
+     the text is cut   unigram: the best way to end at each byte    score, from.piece, id
+                       BPE: a list of symbols, which are merged     from.symbol, to.size, id
+     it was cut        a list of pieces, from cell 0 to the end     to.next, id
+     spans are wanted  the same, and where bytes come from          from.origin, to.next, id */
+typedef struct tfm__cell {
+    float score; /* of the best pieces for the bytes before this one */
+    union {
+        int32_t piece;  /* where the last of these pieces begins; -1: no piece ends here */
+        int32_t symbol; /* where the symbol before this one begins; -1: it is the first */
+        int32_t origin; /* the byte of the source that this byte was made from */
+    } from;
+    union {
+        int32_t size; /* bytes of the symbol that begins here; 0: none does */
+        int32_t next; /* where the piece after the one that begins here begins */
+    } to;
+    int32_t id; /* of the last of the best pieces; or the symbol (-1: none, -2 - id: of a piece that
+                   is not merged); or of the piece that begins here */
+} tfm__cell;
+
+/* Normalized text under construction. If it does not fit, only n grows. */
+struct tfm__normal {
+    char *text;
+    int64_t n, capacity;
+    tfm__cell *cells; /* [n_cells]: from.origin is set; NULL: not wanted */
+    int64_t n_cells;
+    int before_added; /* an added token follows what is normalized now */
+};
+
+/* Appends n bytes that were made from the text at byte origin. */
+static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t origin) {
+    int64_t k;
+    if (n <= o->capacity - o->n) memcpy(o->text + o->n, text, (size_t)n);
+    else o->capacity = 0; /* so that later bytes do not follow a gap */
+    for (k = o->n; k < o->n + n && k < o->n_cells; k++) o->cells[k].from.origin = (int32_t)origin;
+    o->n += n;
+    TFM__COUNT_TEXT(n);
+}
+
+/* Two neighbours that would make one symbol. */
+typedef struct tfm__pair {
+    int32_t rank;       /* the pair with the highest rank is merged first */
+    int32_t left, size; /* the byte at which the pair begins, and its bytes */
+    int32_t symbol;     /* the symbol that replaces both */
+} tfm__pair;
+
+/* Scratch to cut a text, whose normalized form has n bytes. */
+struct tfm__lattice {
+    const tfm__side *side;
+    char *text;
+    tfm__cell *cells; /* [n + 1] */
+    tfm__pair *heap;  /* BPE: [2 n], because a merge removes one pair and adds at most two */
+    int32_t *splits;  /* BPE: [pieces], the bytes of the left half of an unused piece seen last */
+    int32_t n, n_heap, n_splits;
+    int32_t end; /* BPE: the end of the symbols that were appended so far */
+    int has_ids; /* BPE: symbols are ids, so two pairs with the same bytes may differ */
+    /* BPE: sets rank and symbol of the pair at left; returns 0 if the two make no symbol */
+    int (*find_pair)(tfm__lattice *b, int32_t left, tfm__pair *pair);
+};
+
+/* Where a text has been cut into tokens up to now, one token after the other. */
+struct tfm__token_cursor {
+    const tfm__side *side;
+    const tfm__tokenizer *kind;
+    tfm_text_form form;
+    tfm_text source; /* the text, without a language's label of offset bytes before it */
+    size_t offset;
+    tfm_text text;      /* what is cut: the source, with marks (pieces), or normalized */
+    size_t at;          /* where the next token begins */
+    size_t first, last; /* the character whose bytes are the next tokens; bytes has them */
+    char bytes[4];
+    tfm__cell *cells; /* NULL: the kind does not normalize */
+};
+
+struct tfm__token {
+    size_t begin, end; /* in what is cut */
+    tfm_text text;     /* the whole characters of which it has bytes; not set for added tokens */
+    int32_t id;        /* -1: not in the vocabulary */
+};
+
+/* Sets *token, except its id, to bytes begin to end - 1, and goes on behind them. */
+static void tfm__cursor_take(tfm__token_cursor *c, tfm__token *token, size_t begin, size_t end) {
+    token->begin = begin;
+    token->end = c->at = end;
+    while (tfm__is_inside(c->text.data, c->text.size, begin)) begin--;
+    while (tfm__is_inside(c->text.data, c->text.size, end)) end++;
+    token->text = tfm_text_make(c->text.data + begin, end - begin);
+}
+
+/* ---- byte-pair encoding ---- */
+
+static int tfm__pair_first(const tfm__pair *a, const tfm__pair *b) {
+    return a->rank != b->rank ? a->rank > b->rank : a->left < b->left;
+}
+
+/* Puts the symbol at left and its right neighbour into the heap if they make a symbol. */
+static void tfm__bpe_push(tfm__lattice *b, int32_t left) {
+    const tfm__cell *l = &b->cells[left], *r = l + l->to.size;
+    tfm__pair pair;
+    int32_t i;
+    if (left + l->to.size == b->end || l->id < 0 || r->id < -1 || !b->find_pair(b, left, &pair))
+        return;
+    pair.left = left;
+    pair.size = l->to.size + r->to.size;
+    for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2) {
+        b->heap[i] = b->heap[(i - 1) / 2];
+        TFM__COUNT_TEXT(1);
+    }
+    b->heap[i] = pair;
+}
+
+/* Appends a symbol of size bytes in cell at. last is the symbol before it, or -1. */
+static void tfm__bpe_append(tfm__lattice *b, int32_t at, int32_t size, int32_t last) {
+    b->cells[at].to.size = size;
+    b->cells[at].from.symbol = last;
+    b->end = at + size;
+    if (last >= 0) tfm__bpe_push(b, last);
+}
+
+static tfm__pair tfm__bpe_pop(tfm__lattice *b) {
+    tfm__pair top = b->heap[0], last = b->heap[--b->n_heap];
+    int32_t i = 0, child;
+    for (; (child = 2 * i + 1) < b->n_heap; i = child) {
+        if (child + 1 < b->n_heap && tfm__pair_first(&b->heap[child + 1], &b->heap[child])) child++;
+        if (!tfm__pair_first(&b->heap[child], &last)) break;
+        b->heap[i] = b->heap[child];
+        TFM__COUNT_TEXT(1);
+    }
+    b->heap[i] = last;
+    return top;
+}
+
+/* Merges pairs until none is left. */
+static void tfm__bpe_merge(tfm__lattice *b) {
+    while (b->n_heap) {
+        tfm__pair top = tfm__bpe_pop(b), now;
+        tfm__cell *l = &b->cells[top.left], *r;
+        int32_t right = top.left + l->to.size;
+        /* skipped: since the pair was pushed, one of the two was merged with another symbol */
+        if (l->to.size == 0 || right >= b->end) continue;
+        r = &b->cells[right];
+        if (l->to.size + r->to.size != top.size) continue;
+        if (b->has_ids && !b->find_pair(b, top.left, &now))
+            continue; /* same bytes, other symbols */
+        l->to.size = top.size;
+        l->id = top.symbol;
+        r->to.size = 0;
+        if (top.left + top.size < b->end) b->cells[top.left + top.size].from.symbol = top.left;
+        if (l->from.symbol >= 0) tfm__bpe_push(b, l->from.symbol);
+        tfm__bpe_push(b, top.left);
+    }
+}
+
+/* ---- tokens to text ---- */
+
+/* Of an id of the target: it is not a piece; it has no text. */
+enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 };
+
+/* In TFM_TEXT_FORM_ESCAPED a backslash and letter i stand for character i. */
+static const char tfm__escape_letters[] = "stnvfr\\", tfm__escaped[] = " \t\n\v\f\r\\";
+
+/* Returns size + n, or SIZE_MAX if the sum does not fit: with tokens of a megabyte, 32 bits are
+   soon full. No buffer has room for SIZE_MAX bytes and the end. */
+static size_t tfm__more(size_t size, size_t n) { return n > SIZE_MAX - size ? SIZE_MAX : size + n; }
+
+/* A text under construction; if out is NULL, only its size is counted. */
+struct tfm__joined {
+    const tfm__side *side;
+    tfm_text_form form;
+    char *out;
+    size_t size;
+    int started;                /* something was written */
+    const tfm__charsmap *rules; /* of denormalization; NULL: none */
+    int64_t n_held;             /* bytes in held, to which the rules are not applied yet */
+    char held[2 * TFM__LONGEST_RULE];
+    char bytes[4]; /* bytes that may begin a character, not written yet */
+    int n_bytes;
+    int clean_up;     /* spaces before punctuation are dropped */
+    char clean[3][4]; /* bytes that each pass holds because a rule may begin with them */
+    int n_clean[3];
+};
+
+/* Drops spaces as transformers' clean-up does, which makes its replacements in three passes over
+   the text. Here each pass takes one byte after the other. It holds bytes that a rule may begin
+   with, drops the spaces of a rule that is complete, and passes all other bytes on; pass 3 writes
+   them. */
+static void tfm__join_clean(tfm__joined *j, int pass, char byte) {
+    static const char *const rules[3][6] = {
+        {" .", " ?", " !", " ,"}, {" ' "}, {" n't", " 'm", " 's", " 've", " 're"}};
+    char *held = j->clean[pass % 3];
+    int i, k, n;
+    if (pass == 3) {
+        if (j->out) j->out[j->size] = byte;
+        j->size = tfm__more(j->size, 1);
+        return;
+    }
+    held[j->n_clean[pass]++] = byte;
+    while ((n = j->n_clean[pass]) > 0) {
+        for (i = 0; rules[pass][i] && strncmp(rules[pass][i], held, (size_t)n) != 0;) i++;
+        if (rules[pass][i] && rules[pass][i][n]) return;
+        if (!rules[pass][i]) n = 1;
+        for (k = 0; k < n; k++)
+            if (n == 1 || held[k] != ' ') tfm__join_clean(j, pass + 1, held[k]);
+        j->n_clean[pass] -= n;
+        memmove(held, held + n, (size_t)j->n_clean[pass]);
+    }
+}
+
+static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
+    int64_t k;
+    TFM__COUNT_TEXT(n);
+    for (k = 0; k < n && j->clean_up; k++) tfm__join_clean(j, 0, bytes[k]);
+    if (j->clean_up) return;
+    if (j->out) memcpy(j->out + j->size, bytes, (size_t)n);
+    j->size = tfm__more(j->size, (size_t)n);
+}
+
+/* Applies the rules to the held bytes but the last, which a rule may need with later bytes. */
+static void tfm__join_held(tfm__joined *j, int64_t last) {
+    const char *result;
+    int64_t at = 0, n;
+    while (j->n_held - at > last) {
+        at += tfm__mapped_prefix(j->rules, j->held + at, j->n_held - at, &result, &n);
+        tfm__join_result(j, result, n);
+    }
+    j->n_held -= at;
+    memmove(j->held, j->held + at, (size_t)j->n_held);
+}
+
+static void tfm__join_bytes(tfm__joined *j, const char *bytes, int64_t n) {
+    if (n) j->started = 1;
+    if (!j->rules) tfm__join_result(j, bytes, n);
+    for (; j->rules && n; n--) {
+        j->held[j->n_held++] = *bytes++;
+        if (j->n_held == (int64_t)sizeof j->held) tfm__join_held(j, TFM__LONGEST_RULE);
+    }
+}
+
+/* Appends a token, escaped if the form is. */
+static void tfm__join_text(tfm__joined *j, const char *token, int64_t size) {
+    char escape[6] = "\\u";
+    int64_t k;
+    int n, i;
+    if (j->form != TFM_TEXT_FORM_ESCAPED) {
+        tfm__join_bytes(j, token, size);
+        return;
+    }
+    for (k = 0; k < size; k += n) {
+        uint32_t c = 0;
+        const char *plain;
+        n = tfm__utf8_next(token + k, (size_t)(size - k), &c);
+        plain = c < 0x80 ? (const char *)memchr(tfm__escaped, (int)c, sizeof tfm__escaped) : NULL;
+        if (!c || (!plain && (c < 0x20 || (c - 0x7F) < 0x21 || tfm__is_space(c)))) {
+            escape[1] = 'u';
+            for (i = 0; i < 4; i++) escape[2 + i] = "0123456789ABCDEF"[c >> (12 - 4 * i) & 15];
+            tfm__join_bytes(j, escape, 6);
+        } else if (plain) {
+            escape[1] = tfm__escape_letters[plain - tfm__escaped];
+            tfm__join_bytes(j, escape, 2);
+        } else {
+            tfm__join_bytes(j, token + k, n);
+        }
+    }
+}
+
+/* Appends a token in which U+2581 stands for a space. */
+static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
+    int32_t drop = j->started ? 0 : j->side->marks;
+    int64_t k, n;
+    for (k = 0; drop && tfm__begins_with_mark(token + k, size - k); drop--) {
+        k += TFM__SPACE_PIECE;
+        if (j->side->marks_once) j->started = 1;
+    }
+    for (; k < size; k += n) {
+        for (n = 0; k + n < size && !tfm__begins_with_mark(token + k + n, size - k - n);) n++;
+        tfm__join_bytes(j, n ? token + k : " ", n ? n : 1);
+        if (!n) n = TFM__SPACE_PIECE;
+    }
+}
+
+/* Returns whether n <= 4 bytes begin a character, which the least or greatest others complete. */
+static int tfm__utf8_begins(const char *bytes, int n) {
+    char least[] = "\x80\x80\x80\x80", greatest[] = "\xBF\xBF\xBF\xBF";
+    uint32_t c;
+    memcpy(least, bytes, (size_t)n);
+    memcpy(greatest, bytes, (size_t)n);
+    return tfm__utf8_next(least, 4, &c) >= n || tfm__utf8_next(greatest, 4, &c) >= n;
+}
+
+/* Writes U+FFFD for the held bytes, which are in no character, or drops them (see broken). */
+static void tfm__join_broken(tfm__joined *j) {
+    int broken = j->side->tokenizer->broken, n = broken > 0 ? j->n_bytes : !broken && j->n_bytes;
+    j->n_bytes = 0;
+    while (n--) tfm__join_bytes(j, tfm__replacement, TFM__REPLACEMENT);
+}
+
+/* Appends a byte of a character; its other bytes may be in other tokens. */
+static void tfm__join_byte(tfm__joined *j, int byte) {
+    uint32_t character;
+    int n;
+    for (;;) {
+        j->bytes[j->n_bytes] = (char)byte;
+        n = j->n_bytes + 1;
+        if (tfm__utf8_begins(j->bytes, n)) break;
+        if (!j->n_bytes) j->n_bytes = 1, n = 0;
+        tfm__join_broken(j);
+        if (!n) return; /* no character begins with this byte */
+    }
+    j->n_bytes = n;
+    if (tfm__utf8_next(j->bytes, (size_t)n, &character) != n) return;
+    j->n_bytes = 0;
+    tfm__join_text(j, j->bytes, n);
+}
+
+/* Returns the spelling of a token, or NULL if it has no text, as rows beyond the vocabulary. */
+static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id) {
+    const tfm__vocabulary *v = &j->side->vocabulary;
+    if (j->form == TFM_TEXT_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n)
+        return NULL;
+    return &v->spellings[v->tokens[id]];
+}
+
+/* >>vocabulary ====================================================================================
+   26. VOCABULARIES
+   A vocabulary is the lines of a U8 tensor. The first spelling of a line is the token. The others
+   read as the same id: the traditional form of a character, its full-width form. A look-up bisects
+   the sorted spellings. A hash table would be slow if a hostile file had many spellings with one
+   hash.
+   ============================================================================================== */
+
+/* Compares by bytes, then by length: the order of the sorted spellings. */
+static int tfm__compare_spellings(const void *a, const void *b) {
+    const tfm__spelling *x = (const tfm__spelling *)a, *y = (const tfm__spelling *)b;
+    int order = memcmp(x->text, y->text, (size_t)tfm__min(x->size, y->size));
+    TFM__COUNT_TEXT(1 + tfm__min(x->size, y->size));
+    return order ? order : x->size < y->size ? -1 : x->size > y->size;
+}
+
+static const tfm__spelling *tfm__sorted(const tfm__vocabulary *v, int64_t i) {
+    return (const tfm__spelling *)v->sorted[i];
+}
+
+/* Returns the id of the spelling that compares equal to key, or -1. */
+static int32_t tfm__find_like(const tfm__vocabulary *v, const void *key, tfm__compare compare) {
+    int64_t i = tfm__lower_bound(v->sorted, v->n_spellings, key, compare);
+    return i < v->n_spellings && compare(v->sorted[i], key) == 0 ? tfm__sorted(v, i)->id : -1;
+}
+static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64_t size) {
+    tfm__spelling wanted = {text, (int32_t)size, 0};
+    return tfm__find_like(v, &wanted, tfm__compare_spellings);
+}
+
+static int tfm__is_line_end(int c) { return c == '\n' || c == '\t'; }
+
+/* Compares two spellings in the tensor's text, each up to its TAB or newline, in the same order. */
+static int tfm__compare_lines(const void *a, const void *b) {
+    const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
+    for (; *x == *y && !tfm__is_line_end(*x); x++) y++;
+    TFM__COUNT_TEXT(1 + (x - (const unsigned char *)a));
+    if (tfm__is_line_end(*x)) return tfm__is_line_end(*y) - 1;
+    return tfm__is_line_end(*y) || *x > *y ? 1 : -1;
+}
+
+/* Returns the first 8 bytes of a line or spelling, zeros after it, as a number in their order. */
+static uint64_t tfm__sort_key(const void *item, int is_line) {
+    const tfm__spelling *s = is_line ? NULL : (const tfm__spelling *)item;
+    const char *text = s ? s->text : (const char *)item;
+    uint64_t key = 0;
+    int i;
+    for (i = 0; i < 8 && (s ? i < s->size : !tfm__is_line_end(text[i])); i++)
+        key |= (uint64_t)(unsigned char)text[i] << (56 - 8 * i);
+    return key;
+}
+
+/* Returns the line, from 0, of a byte of the text. */
+static int64_t tfm__line_of(const tfm__vocabulary *v, const void *at) {
+    int64_t line = 0;
+    TFM__BISECT(line, v->n, middle, v->text + v->line_offsets[middle] <= (const char *)at)
+    return line - 1;
+}
+
+/* Where the reader of a text's tensor is, for messages, and where it takes memory. */
+typedef struct tfm__text_reader {
+    const char *name;            /* of the tensor */
+    const unsigned char *begin;  /* SentencePiece: of its bytes */
+    tfm__pool *pool, *temporary; /* the model's; one that goes when loading is done */
+    tfm_tensor order;            /* of a packed file; without data: to be made */
+    int part;                    /* SentencePiece: TFM__SPM_ ..., 0: the pieces together */
+    int64_t piece;               /* that is being read */
+    char own_name[TFM__NAME];
+    tfm_error *err;
+} tfm__text_reader;
+
+/* Sorts n items by their first 8 bytes, the last byte first, and then equal ones by comparison. */
+static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64_t n,
+                                  tfm__compare compare, int are_lines) {
+    uint64_t *keys, *keys_to, *keys_swap;
+    void **from = items, **to, **swap;
+    int64_t counts[8][256], i, end;
+    int byte, k;
+    if (n < 2) return TFM_OK;
+    TFM__TRY(TFM__NEW(r->temporary, n, &keys, r->err));
+    TFM__TRY(TFM__NEW(r->temporary, n, &keys_to, r->err));
+    TFM__TRY(TFM__NEW(r->temporary, n, &to, r->err));
+    memset(counts, 0, sizeof counts);
+    for (i = 0; i < n; i++) {
+        keys[i] = tfm__sort_key(items[i], are_lines);
+        for (byte = 0; byte < 8; byte++) counts[byte][keys[i] >> 8 * byte & 255]++;
+    }
+    for (byte = 0; byte < 8; byte++) {
+        int64_t *place = counts[byte], sum = 0, count;
+        if (place[keys[0] >> 8 * byte & 255] == n) continue; /* all have the same */
+        for (k = 0; k < 256; k++) count = place[k], place[k] = sum, sum += count;
+        for (i = 0; i < n; i++) {
+            int64_t at = place[keys[i] >> 8 * byte & 255]++;
+            keys_to[at] = keys[i], to[at] = from[i];
+        }
+        keys_swap = keys, keys = keys_to, keys_to = keys_swap;
+        swap = from, from = to, to = swap;
+    }
+    if (from != items) memcpy(items, from, (size_t)n * sizeof *items);
+    TFM__COUNT_TEXT(16 * n);
+    for (i = 0; i < n; i = end) {
+        for (end = i + 1; end < n && keys[end] == keys[i];) end++;
+        if (end > i + 1) tfm__sort(items + i, end - i, compare);
+    }
+    return TFM_OK;
+}
+
+/* Returns how many bytes two spellings share at the front, or -1 if b does not come after a. */
+static int16_t tfm__shared_bytes(const tfm__spelling *a, const tfm__spelling *b) {
+    int32_t n = 0;
+    while (n < a->size && n < b->size && a->text[n] == b->text[n]) n++;
+    TFM__COUNT_TEXT(1 + n);
+    if (n == b->size) return -1;
+    if (n < a->size && (unsigned char)a->text[n] > (unsigned char)b->text[n]) return -1;
+    return (int16_t)n; /* a piece has at most 7999 bytes */
+}
+
+/* Sorts n lines, or with shared an array of n spellings, and sets shared to the bytes that each one
+   shares with the one before. The order of a packed file, NAME_sorted, has their places, and is
+   checked. *same is the place of the first item that is equal to the one before, or 0. */
+static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n,
+                                 int16_t *shared, int64_t *same) {
+    const tfm__compare compare = shared ? tfm__compare_spellings : tfm__compare_lines;
+    const unsigned char *at = (const unsigned char *)r->order.data;
+    tfm__spelling *first = shared ? (tfm__spelling *)items[0] : NULL;
+    void **unsorted = NULL;
+    int64_t i;
+    if (shared) shared[0] = 0;
+    if (!at) {
+        TFM__TRY(tfm__sort_keyed(r, items, n, compare, !shared));
+    } else if (r->order.dims[0] != n) {
+        return TFM__FAIL_TENSOR(r, "tensor '%s_sorted' is %t, expected [%i]", r->name, &r->order,
+                                n);
+    } else {
+        if (!shared) {
+            TFM__TRY(TFM__NEW(r->temporary, n, &unsorted, r->err));
+            memcpy(unsorted, items, (size_t)n * sizeof *items);
+        }
+        for (i = 0; i < n; i++) {
+            int64_t place = tfm__u32_at(at, i);
+            if (place >= n)
+                return TFM__FAIL_TENSOR(r, "tensor '%s_sorted': element %i is %i, of %i", r->name,
+                                        i, place, n);
+            items[i] = shared ? (void *)(first + place) : unsorted[place];
+        }
+    }
+    for (i = 1; i < n; i++)
+        if (!shared ? compare(items[i - 1], items[i]) >= 0
+                    : (shared[i] = tfm__shared_bytes((tfm__spelling *)items[i - 1],
+                                                     (tfm__spelling *)items[i])) < 0)
+            break;
+    *same = i < n ? i : 0;
+    if (*same && at)
+        return TFM__FAIL_TENSOR(r, "tensor '%s_sorted': element %i does not come next", r->name, i);
+    return TFM_OK;
+}
+
+/* Checks lines and spellings, and sorts them for look-up. expected: rows of the embedding, which
+   must be as many as lines. Until tfm__build_vocabulary a spelling is its address alone: for a file
+   of single letters that takes at most four times its size. */
+static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabulary *v,
+                                       const char *text, int64_t size, int32_t expected) {
+    int64_t lines = 0, spellings = 0, i, begin, fault, same = 0;
+    const char *name = r->name;
+    void **sorted;
+    if (size > INT32_MAX)
+        return TFM__FAIL_TENSOR(r, "%s has %i bytes, more than 2147483647", name, size);
+    fault = tfm__utf8_fault(text, (size_t)size);
+    if (fault >= 0) return tfm__fail(r->err, TFM_E_UTF8, "%s: byte %i is not UTF-8", name, fault);
+    for (i = begin = 0; i < size; i++) {
+        if (text[i] == 0) return TFM__FAIL_TENSOR(r, "%s: byte %i is NUL", name, i);
+        if (!tfm__is_line_end(text[i])) continue;
+        if (i == begin)
+            return TFM__FAIL_TENSOR(r, "%s: line %i has an empty token", name, lines + 1);
+        if (text[i] == '\n') lines++;
+        spellings++;
+        begin = i + 1;
+    }
+    if (size && text[size - 1] != '\n')
+        return TFM__FAIL_TENSOR(r, "%s: the last line has no end", name);
+    if (lines != expected)
+        return TFM__FAIL_TENSOR(r, "%s has %i lines, its embedding %i rows", name, lines,
+                                (int64_t)expected);
+    TFM__TRY(TFM__NEW(r->pool, spellings, &v->sorted_lines, r->err));
+    TFM__TRY(TFM__NEW(r->pool, lines, &v->line_offsets, r->err));
+    sorted = v->sorted_lines;
+    for (i = begin = lines = 0; i < size; i++) {
+        if (!tfm__is_line_end(text[i])) continue;
+        if (begin == 0 || text[begin - 1] == '\n') v->line_offsets[lines++] = begin;
+        *sorted++ = (void *)(text + begin);
+        begin = i + 1;
+    }
+    TFM__TRY(tfm__sort_text(r, v->sorted_lines, spellings, NULL, &same));
+    v->text = text;
+    v->n = (int32_t)lines;
+    v->n_spellings = spellings;
+    if (!same) return TFM_OK;
+    i = tfm__line_of(v, v->sorted_lines[same - 1]);
+    lines = tfm__line_of(v, v->sorted_lines[same]);
+    return TFM__FAIL_TENSOR(r, "%s: lines %i and %i have the same token", name,
+                            tfm__min(i, lines) + 1, tfm__max(i, lines) + 1);
+}
+
+/* Builds the sorted spellings of a checked text. */
+static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm_error *err) {
+    int64_t i;
+    TFM__TRY(TFM__NEW(pool, v->n_spellings, &v->spellings, err));
+    v->sorted = v->sorted_lines;
+    for (i = 0; i < v->n_spellings; i++) {
+        tfm__spelling *s = &v->spellings[i];
+        s->text = (const char *)v->sorted_lines[i];
+        s->size = 0;
+        while (!tfm__is_line_end(s->text[s->size])) s->size++;
+        s->id = (int32_t)tfm__line_of(v, s->text);
+        v->sorted[i] = s;
+    }
+    v->tokens = v->line_offsets; /* which nothing needs any more */
+    for (i = 0; i < v->n_spellings; i++) {
+        const tfm__spelling *s = &v->spellings[i];
+        if (s->text == v->text || s->text[-1] == '\n') v->tokens[s->id] = i;
+    }
+    return TFM_OK;
+}
+
+/* Returns the first of sorted spellings low to high - 1, alike before byte at, with c or more
+   there. */
+static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, int32_t at,
+                                   int c) {
+    TFM__BISECT(low, high, middle,
+                tfm__sorted(v, middle)->size <= at ||
+                    (unsigned char)tfm__sorted(v, middle)->text[at] < c)
+    return low;
+}
+
+/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1, and sets
+   *bytes to how many bytes of the text it takes. Spellings of the side's special tokens do not
+   count. side and rules may be NULL. Each byte narrows the range of sorted spellings. */
+static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side,
+                                  const tfm__charsmap *rules, const char *text, size_t size,
+                                  size_t *bytes) {
+    int64_t low = 0, high = v->n_spellings, part = 1, k;
+    int32_t id = -1, depth = 0;
+    size_t n;
+    for (n = 0; n < size; n += (size_t)part) {
+        const tfm__spelling *first;
+        const char *out = text + n;
+        int64_t n_out = 1;
+        if (rules) part = tfm__mapped_prefix(rules, text + n, (int64_t)(size - n), &out, &n_out);
+        for (k = 0; k < n_out && low < high; k++, depth++) {
+            int c = (unsigned char)out[k];
+            low = tfm__first_spelling(v, low, high, depth, c);
+            high = tfm__first_spelling(v, low, high, depth, c + 1);
+        }
+        if (low == high) break;
+        first = tfm__sorted(v, low);
+        if (first->size == depth &&
+            !(side && (first->id == side->pad || first->id == side->unk ||
+                       first->id == side->start || first->id == side->end))) {
+            id = first->id;
+            *bytes = n + (size_t)part;
+        }
+    }
+    return id;
+}
+
+/* Reads one byte of an escaped token, or an escape, and writes the n bytes that it stands for. */
+static int64_t tfm__unescape(const char *text, int64_t size, char *out, int *n) {
+    const char *letter;
+    uint32_t c;
+    tfm__json j;
+    *out = *text;
+    *n = 1;
+    if (size < 2 || *text != '\\') return 1;
+    letter = (const char *)memchr(tfm__escape_letters, text[1], sizeof tfm__escape_letters - 1);
+    if (letter) {
+        *out = tfm__escaped[letter - tfm__escape_letters];
+        return 2;
+    }
+    j.begin = j.at = text + 2;
+    j.end = text + size;
+    if (text[1] != 'u' || !tfm__json_hex4(&j, &c) || (c >= 0xD800 && c < 0xE000)) return 1;
+    *n = (int)(tfm__utf8_put(out, c) - out);
+    return 6;
+}
+
+/* Compares a spelling and an escaped token, a tfm_text, in the order of the sorted spellings. */
+static int tfm__compare_escaped(const void *a, const void *b) {
+    const tfm__spelling *s = (const tfm__spelling *)a;
+    const tfm_text *token = (const tfm_text *)b;
+    int64_t at = 0, i = 0, size = (int64_t)token->size;
+    int order = 0, n;
+    char bytes[4];
+    for (; !order && at < size; i += n) {
+        at += tfm__unescape(token->data + at, size - at, bytes, &n);
+        order = memcmp(s->text + i, bytes, (size_t)tfm__min(s->size - i, n));
+        if (!order && s->size - i < n) order = -1;
+    }
+    return order ? order : i < s->size;
+}
+
+/* Returns the id of a token as a text of that form writes it, or -1. */
+static int32_t tfm__token_id(const tfm__vocabulary *v, tfm_text_form form, const tfm_text *token) {
+    if (form == TFM_TEXT_FORM_ESCAPED && memchr(token->data, '\\', token->size))
+        return tfm__find_like(v, token, tfm__compare_escaped);
+    return tfm__find_token(v, token->data, (int64_t)token->size);
+}
+
+/* ---- words, characters, pieces, bytes ---- */
+
+/* Begins to read tensor NAME_suffix of a side, t; without data: the file has none. */
+static tfm_status tfm__text_open(tfm__loader *l, const tfm__side *side, const char *suffix,
+                                 tfm__text_reader *r, tfm_tensor *t) {
+    memset(r, 0, sizeof *r);
+    r->name = r->own_name;
+    r->err = l->err;
+    r->pool = &l->model->pool;
+    r->temporary = &l->file->pool;
+    tfm__format(r->own_name, sizeof r->own_name, "%s_%s", side->name, suffix);
+    TFM__TRY(tfm__load_array(l, r->name, "", TFM_DTYPE_U8, 1, NULL, t));
+    if (!t->data || !l->packed) return TFM_OK;
+    return tfm__load_array(l, r->name, "_sorted", TFM_DTYPE_I32, 1, NULL, &r->order);
+}
+
+static tfm_status tfm__text_missing(tfm__loader *l, const tfm__side *side, const char *suffix) {
+    return TFM__FAIL_TENSOR(l, "tensor '%s_%s' is missing", side->name, suffix);
+}
+
+/* Loads a side's vocabulary. A target without one takes the source's, unless the target has a
+   SentencePiece model and the source has none. */
+static tfm_status tfm__vocabulary_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    int64_t rows = side->embedding->rows;
+    tfm__text_reader r;
+    tfm_tensor t;
+    TFM__TRY(tfm__text_open(l, side, "vocabulary", &r, &t));
+    if (t.data)
+        return tfm__read_vocabulary(&r, &side->vocabulary, (const char *)t.data, t.dims[0],
+                                    (int32_t)rows);
+    if (!shared || !shared->vocabulary.text || (side->spm && !shared->spm)) return TFM_OK;
+    if (shared->vocabulary.n != rows)
+        return TFM__FAIL_TENSOR(
+            l, "tensor 'tgt_vocabulary' is missing, and src_vocabulary has %d tokens, expected %i",
+            shared->vocabulary.n, rows);
+    side->vocabulary = shared->vocabulary;
+    return TFM_OK;
+}
+
+/* Cuts a word, or a token in a form with tokens. */
+static int tfm__words_next(tfm__token_cursor *c, tfm__token *token) {
+    size_t begin = c->at + tfm__run(&c->text, c->at, 1);
+    if (begin >= c->text.size) return 0;
+    tfm__cursor_take(c, token, begin, begin + tfm__run(&c->text, begin, 0));
+    token->id = tfm__token_id(&c->side->vocabulary, c->form, &token->text);
+    return 1;
+}
+
+static void tfm__words_join(tfm__joined *j, int32_t id) {
+    const tfm__spelling *s = tfm__join_spelling(j, id);
+    if (s && j->started) tfm__join_bytes(j, " ", 1);
+    if (s) tfm__join_text(j, s->text, s->size);
+}
+
+/* Cuts a character. Whitespace between characters is a token only if the vocabulary has it. */
+static int tfm__characters_next(tfm__token_cursor *c, tfm__token *token) {
+    const tfm__vocabulary *v = &c->side->vocabulary;
+    size_t at = c->at, begin = at + tfm__run(&c->text, at, 1);
+    if (begin >= c->text.size) return 0;
+    if (begin > at && at > 0) {
+        tfm__cursor_take(c, token, at, begin);
+        token->id = tfm__find_token(v, tfm__space_piece, TFM__SPACE_PIECE);
+        if (token->id >= 0) return 1;
+    }
+    tfm__cursor_take(c, token, begin,
+                     begin + (size_t)tfm__utf8_size((unsigned char)c->text.data[begin]));
+    token->id = tfm__find_token(v, token->text.data, (int64_t)token->text.size);
+    return 1;
+}
+
+/* Writes a character or a piece. */
+static void tfm__pieces_join(tfm__joined *j, int32_t id) {
+    const tfm__spelling *s = tfm__join_spelling(j, id);
+    if (s) tfm__join_token(j, s->text, s->size);
+}
+
+/* Writes a mark before each word, as pieces have it. */
+static tfm_status tfm__pieces_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
+    tfm_arena all = tfm__scratch_begin(scratch);
+    size_t at = 0, word, n = 0;
+    char *out = NULL;
+    TFM__TRY(TFM__TAKE(&all, 4 * (int64_t)c->text.size + TFM__SPACE_PIECE, 1, &out, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (scratch->measuring) return TFM_OK;
+    for (;; at += word) {
+        at += tfm__run(&c->text, at, 1);
+        word = tfm__run(&c->text, at, 0);
+        if (!word) break;
+        memcpy(out + n, tfm__space_piece, TFM__SPACE_PIECE);
+        memcpy(out + n + TFM__SPACE_PIECE, c->text.data + at, word);
+        n += TFM__SPACE_PIECE + word;
+    }
+    c->text = tfm_text_make(out, n);
+    return TFM_OK;
+}
+
+/* Cuts the longest piece. A run of unknown characters is one token. */
+static int tfm__pieces_next(tfm__token_cursor *c, tfm__token *token) {
+    const char *text = c->text.data;
+    size_t begin = c->at, at = begin, n = 0;
+    token->id = -1;
+    while (at < c->text.size && token->id < 0) {
+        int32_t id;
+        n = (size_t)tfm__utf8_size((unsigned char)text[at]);
+        id = tfm__longest_token(&c->side->vocabulary, c->side, NULL, text + at, c->text.size - at,
+                                &n);
+        if (id >= 0 && at > begin) break; /* behind unknown ones */
+        at += n;
+        token->id = id;
+    }
+    tfm__cursor_take(c, token, begin, at);
+    return at > begin;
+}
+
+/* Loads a side whose tokens are the bytes of UTF-8. A vocabulary spells its added tokens alone. */
+static tfm_status tfm__bytes_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    int32_t rows = (int32_t)side->embedding->rows;
+    side->first_byte = l->model->config.byte_offset;
+    side->has_bytes = 1;
+    side->unk = -1;
+    if (side->first_byte > (int64_t)rows - 256)
+        return TFM__FAIL_CONFIG(l->err,
+                                "'%s_text' is bytes from id %d on, the vocabulary has %d tokens",
+                                side->name, side->first_byte, rows);
+    return tfm__vocabulary_load(l, side, shared && shared->has_bytes ? shared : NULL);
+}
+
+/* Cuts a byte. An escape may stand for several bytes, which have its span together. */
+static int tfm__bytes_next(tfm__token_cursor *c, tfm__token *token) {
+    const char *at = c->text.data + c->at;
+    int64_t taken = 0;
+    int n = 1;
+    if (c->first >= c->last) {
+        if (c->at >= c->text.size) return 0;
+        taken = 1;
+        c->bytes[0] = *at;
+        if (c->form == TFM_TEXT_FORM_ESCAPED)
+            taken = tfm__unescape(at, (int64_t)(c->text.size - c->at), c->bytes, &n);
+        c->first = 0;
+        c->last = (size_t)n;
+    }
+    tfm__cursor_take(c, token, c->at, c->at + (size_t)taken);
+    token->id = c->side->first_byte + (unsigned char)c->bytes[c->first++];
+    TFM__COUNT_TEXT(1);
+    return 1;
+}
+
+/* Writes a byte, or an added token that gives text. */
+static void tfm__bytes_join(tfm__joined *j, int32_t id) {
+    const tfm__side *side = j->side;
+    int64_t byte = (int64_t)id - side->first_byte;
+    if (byte >= 0 && byte < 256) {
+        tfm__join_byte(j, (int)byte);
+    } else if (side->pieces && side->pieces[id] != TFM__ID_DROPPED) {
+        const tfm__spelling *s = tfm__join_spelling(j, id);
+        tfm__join_broken(j);
+        tfm__join_text(j, s->text, s->size);
+    }
+}
+
+/* >>sentencepiece =================================================================================
+   27. SENTENCEPIECE
+   The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
+   its own model file, which is written as protocol buffers. It gives the same ids as the package
+   sentencepiece 0.2.3, also where two ways to cut a text have the same score
+   (tests/compare/compare_sentencepiece.py). The reader checks all that the other parts rely on.
+   Legend: n bytes of normalized text; a piece's id is its position in the file.
+   ============================================================================================== */
+
+/* Types of pieces. A user-defined piece is neither normalized nor cut. */
+enum { TFM__PIECE_NORMAL = 1, TFM__PIECE_UNKNOWN, TFM__PIECE_CONTROL };
+enum { TFM__PIECE_USER = 4, TFM__PIECE_UNUSED, TFM__PIECE_BYTE };
+
+/* All pieces, in breadth-first order, so that the children of a node are neighbours. */
+typedef struct tfm__trie_node {
+    int32_t children; /* the first one; they end where those of the next node begin */
+    int32_t id;       /* the piece that ends here; -1 if there is none that a text can become */
+} tfm__trie_node;
+
+typedef struct tfm__trie {
+    tfm__trie_node *nodes; /* [n_nodes + 1]: node 0 is the root; the last only ends the children */
+    char *labels;          /* [n_nodes]: the byte that leads to a node from its parent */
+    int64_t n_nodes;
+    int32_t *levels, longest; /* [longest + 2]: nodes of each depth */
+    int16_t *shared;   /* until it is built: how many bytes sorted pieces share with the last one */
+    int32_t root[256]; /* the root's child by each byte, or -1: there are too many to search */
+} tfm__trie;
+
+struct tfm__sentencepiece {
+    tfm__vocabulary vocabulary; /* the pieces by their spelling */
+    unsigned char *types;       /* [pieces] */
+    float *scores;              /* [pieces] */
+    tfm__trie trie;             /* of all pieces */
+    tfm__charsmap map, unmap;
+    const char *unk_surface; /* what the unknown piece becomes in text */
+    int64_t unk_surface_size;
+    int bpe, byte_fallback, has_unused, has_users;
+    int dummy_prefix, suffix, trim, escape; /* suffix: a space mark ends a word */
+    int cuts[2]; /* BPE: [0] no piece crosses the end of a space mark, [1] none its beginning */
+    int32_t unk, bytes[256];
+    float unk_score;
+    unsigned char plain[256]; /* 1: normalization keeps this byte, 2: it does if ASCII follows */
+};
+
+/* ---- protocol buffers: tag, value, tag, value ... ---- */
+
+enum { TFM__WIRE_VARINT = 0, TFM__WIRE_8 = 1, TFM__WIRE_BYTES = 2, TFM__WIRE_4 = 5 };
+
+typedef struct tfm__wire {
+    const unsigned char *at, *end;
+} tfm__wire;
+
+typedef struct tfm__wire_field {
+    uint64_t number;
+    int type;
+    uint64_t value; /* the value; of TFM__WIRE_BYTES, the number of bytes */
+    const unsigned char *bytes;
+} tfm__wire_field;
+
+/* Reads seven bits per byte, the lowest first. Returns 0 if the input ends or at over 64 bits. */
+static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
+    int shift;
+    *value = 0;
+    for (shift = 0; w->at < w->end; shift += 7) { /* the tenth byte is the last */
+        uint64_t byte = *w->at++;
+        if (shift == 63 && byte > 1) return 0;
+        *value |= (byte & 0x7F) << shift;
+        if (byte < 0x80) return 1;
+    }
+    return 0;
+}
+
+/* Reads the next field. Returns 1, at the end 0, at a fault or a group -1. */
+static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
+    uint64_t tag, size;
+    int fixed;
+    if (w->at == w->end) return 0;
+    if (*w->at < 0x80) tag = *w->at++; /* nearly always */
+    else if (!tfm__wire_varint(w, &tag)) return -1;
+    if (tag > UINT32_MAX || tag >> 3 == 0) return -1;
+    f->number = tag >> 3;
+    f->type = (int)(tag & 7);
+    fixed = f->type == TFM__WIRE_8 ? 8 : f->type == TFM__WIRE_4 ? 4 : 0;
+    if (!fixed && f->type != TFM__WIRE_VARINT && f->type != TFM__WIRE_BYTES) return -1;
+    if (!fixed && w->at < w->end && *w->at < 0x80) f->value = *w->at++;
+    else if (!fixed && !tfm__wire_varint(w, &f->value)) return -1;
+    size = f->type == TFM__WIRE_BYTES ? f->value : (uint64_t)fixed;
+    if (size > (uint64_t)(w->end - w->at)) return -1;
+    f->bytes = w->at;
+    if (fixed) f->value = tfm__little_endian(w->at, fixed);
+    w->at += size;
+    return 1;
+}
+
+/* Returns the message that a field of bytes holds. */
+static tfm__wire tfm__wire_inside(const tfm__wire_field *f) {
+    tfm__wire w = {f->bytes, f->bytes + f->value};
+    return w;
+}
+
+/* ---- the model file ---- */
+
+enum { TFM__SPM_PIECE = 1, TFM__SPM_TRAINER, TFM__SPM_NORMALIZER, TFM__SPM_DENORMALIZER = 5 };
+static const char *const tfm__spm_parts[] = {"pieces",          "a piece", "trainer_spec",
+                                             "normalizer_spec", NULL,      "denormalizer_spec"};
+
+/* Fails with "src_sentencepiece, piece 17: what more". */
+static tfm_status tfm__spm_fault(const tfm__text_reader *r, const char *what, const char *more) {
+    if (r->part == TFM__SPM_PIECE)
+        return TFM__FAIL_TENSOR(r, "%s, piece %i: %s%s", r->name, r->piece, what, more);
+    return TFM__FAIL_TENSOR(r, "%s, %s: %s%s", r->name, tfm__spm_parts[r->part], what, more);
+}
+
+/* The fields that this library knows: part, type, number, value if the field is absent, and name.
+   denormalizer_spec has those of normalizer_spec. */
+#define TFM__SPM_TABLE(X)                                                                          \
+    X(TEXT, PIECE, BYTES, 1, 0, "piece")                                                           \
+    X(SCORE, PIECE, 4, 2, 0, "score")                                                              \
+    X(TYPE, PIECE, VARINT, 3, TFM__PIECE_NORMAL, "type")                                           \
+    X(MODEL_TYPE, TRAINER, VARINT, 3, 1, "model_type")                                             \
+    X(SUFFIX, TRAINER, VARINT, 24, 0, "treat_whitespace_as_suffix")                                \
+    X(BYTES, TRAINER, VARINT, 35, 0, "byte_fallback")                                              \
+    X(UNK_SURFACE, TRAINER, BYTES, 44, 0, "unk_surface")                                           \
+    X(CHARSMAP, NORMALIZER, BYTES, 2, 0, "precompiled_charsmap")                                   \
+    X(DUMMY_PREFIX, NORMALIZER, VARINT, 3, 1, "add_dummy_prefix")                                  \
+    X(TRIM, NORMALIZER, VARINT, 4, 1, "remove_extra_whitespaces")                                  \
+    X(ESCAPE, NORMALIZER, VARINT, 5, 1, "escape_whitespaces")
+#define TFM__SPM_ID(id, part, type, number, absent, name) TFM__SPM_##id,
+#define TFM__SPM_ROW(id, part, type, number, absent, name) {TFM__WIRE_##type, number, absent, name},
+enum { TFM__SPM_TABLE(TFM__SPM_ID) TFM__SPM_FIELDS };
+static const struct {
+    int type;
+    uint64_t number, absent;
+    const char *name;
+} tfm__spm_fields[TFM__SPM_FIELDS] = {TFM__SPM_TABLE(TFM__SPM_ROW)};
+
+/* Reads the known fields of a part of the file, each at most once, and skips others. An absent
+   field has number 0 and its default value. Fields of other parts are not touched. */
+static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
+                                   tfm__wire_field *fields) {
+    static const int begins[] = {TFM__SPM_TEXT, TFM__SPM_MODEL_TYPE, TFM__SPM_CHARSMAP,
+                                 TFM__SPM_FIELDS};
+    int rows = part == TFM__SPM_DENORMALIZER ? TFM__SPM_NORMALIZER : part, i, got;
+    int first = begins[rows - 1], end = begins[rows];
+    tfm__wire_field f;
+    for (i = first; i < end; i++) { /* for each piece, and memset would be a call */
+        fields[i].number = 0;
+        fields[i].value = tfm__spm_fields[i].absent;
+        fields[i].bytes = NULL;
+    }
+    r->part = part;
+    while ((got = tfm__wire_next(&w, &f)) != 0) {
+        if (got < 0)
+            return TFM__FAIL_TENSOR(r, "%s, byte %i: malformed field of %s", r->name,
+                                    (int64_t)(w.at - r->begin), tfm__spm_parts[part]);
+        for (i = first; i < end && tfm__spm_fields[i].number != f.number;) i++;
+        if (i == end) continue;
+        if (fields[i].number) return tfm__spm_fault(r, "duplicate ", tfm__spm_fields[i].name);
+        if (f.type != tfm__spm_fields[i].type)
+            return tfm__spm_fault(r, tfm__spm_fields[i].name, " has the wrong wire type");
+        fields[i] = f;
+    }
+    return TFM_OK;
+}
+
+/* Reads a charsmap: 4 bytes with the size of its trie, the trie, the strings. Afterwards a walk
+   needs no checks, because every node has its 256 possible children and its string inside. */
+static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_field *f,
+                                    tfm__charsmap *m) {
+    static const char *const name = "precompiled_charsmap: ";
+    uint64_t bytes = f->value < 4 ? 0 : tfm__little_endian(f->bytes, 4);
+    int64_t n_strings = (int64_t)(f->value - 4 - bytes), at, end;
+    uint32_t n_units = (uint32_t)bytes / 4, outside, i;
+    if (f->value == 0) return TFM_OK;
+    if (bytes < 1024 || bytes % 1024 || bytes >= f->value - 4)
+        return tfm__spm_fault(r, name, "its size does not fit its trie");
+    m->units = f->bytes + 4;
+    m->strings = (const char *)m->units + bytes;
+    if (m->strings[n_strings - 1] != 0)
+        return tfm__spm_fault(r, name, "its last string has no end");
+    if (tfm__utf8_fault(m->strings, (size_t)n_strings) >= 0)
+        return tfm__spm_fault(r, name, "its strings are not UTF-8");
+    for (at = 0; at < n_strings; at = end + 1) { /* end: the last NUL that is close enough */
+        end = tfm__min(at + TFM__LONGEST_RULE, n_strings - 1);
+        while (end >= at && m->strings[end]) end--;
+        if (end < at) return tfm__spm_fault(r, name, "a string has over 1024 bytes");
+    }
+    outside = tfm__charsmap_unit(m, 0) >> 31;
+    for (i = 0; i < n_units; i++) {
+        uint32_t unit = tfm__charsmap_unit(m, i), child = i ^ tfm__charsmap_offset(unit), leaf;
+        outside |= (~unit >> 31) & (child >= n_units); /* bit 31: a value, which has no child */
+        if ((unit & 0x80000100u) != 256 || outside) continue;
+        leaf = tfm__charsmap_unit(m, child) & 0x7FFFFFFF;
+        if (leaf >= n_strings || ((unsigned char)m->strings[leaf] & 0xC0) == 0x80)
+            return tfm__spm_fault(r, name, "its trie points outside its strings");
+    }
+    return outside ? tfm__spm_fault(r, name, "its trie points outside") : TFM_OK;
+}
+
+/* ---- the trie ---- */
+
+/* Returns 1 for a piece that text can become. BPE merges unused pieces to longer ones. */
+static int tfm__is_text_piece(const tfm__sentencepiece *p, int32_t id) {
+    return p->types[id] == TFM__PIECE_NORMAL || p->types[id] == TFM__PIECE_USER ||
+           (p->types[id] == TFM__PIECE_UNUSED && p->bpe);
+}
+
+/* The sorted pieces have the nodes of each depth in order, so a piece appends a node to each depth
+   beyond the bytes that it shares with the piece before. levels has the next node of each depth. */
+static void tfm__trie_build(tfm__sentencepiece *p) {
+    const tfm__vocabulary *v = &p->vocabulary;
+    tfm__trie_node *nodes = p->trie.nodes;
+    char *labels = p->trie.labels;
+    int32_t *next = p->trie.levels, at, depth, n = 0;
+    int64_t i;
+    for (depth = 0; depth < p->trie.longest + 2; depth++) {
+        at = next[depth];
+        next[depth] = n, n += at;
+    }
+    nodes[0].children = 1;
+    nodes[0].id = -1;
+    for (i = 0; i < v->n; i++) {
+        const tfm__spelling *s = tfm__sorted(v, i);
+        for (at = 0, depth = p->trie.shared[i]; depth < s->size; depth++) {
+            at = next[depth + 1]++;
+            labels[at] = s->text[depth];
+            nodes[at].children = next[depth + 2];
+            nodes[at].id = -1;
+        }
+        TFM__COUNT_TEXT(s->size);
+        if (tfm__is_text_piece(p, s->id)) nodes[at].id = s->id;
+    }
+    nodes[n].children = n;
+    memset(p->trie.root, -1, sizeof p->trie.root);
+    for (at = 1; at < nodes[1].children; at++) p->trie.root[(unsigned char)labels[at]] = at;
+}
+
+static int32_t tfm__trie_step(const tfm__trie *t, int32_t node, char c) {
+    int32_t child = t->nodes[node].children, end = t->nodes[node + 1].children;
+    if (node == 0) return t->root[(unsigned char)c];
+    /* most nodes have few children, whose labels are in one cache line */
+    while (child < end && t->labels[child] != c) child++;
+    return child < end ? child : -1;
+}
+/* Returns the node to which size bytes of text lead from node, or -1. */
+static int32_t tfm__trie_walk(const tfm__trie *t, int32_t node, const char *text, int32_t size) {
+    int32_t i;
+    for (i = 0; i < size && node >= 0; i++) node = tfm__trie_step(t, node, text[i]);
+    TFM__COUNT_TEXT(i);
+    return node;
+}
+/* Returns the piece that ends at a node, or -1. */
+static int32_t tfm__trie_piece(const tfm__trie *t, int32_t node) {
+    return node < 0 ? -1 : t->nodes[node].id;
+}
+
+/* ---- pieces and specs ---- */
+
+/* Returns 0 to 255 for "<0x00>" to "<0xFF>", else -1. */
+static int tfm__byte_of_piece(const char *text, int64_t size) {
+    static const char digits[] = "0123456789ABCDEF";
+    const char *high, *low;
+    if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
+    high = (const char *)memchr(digits, text[3], 16);
+    low = (const char *)memchr(digits, text[4], 16);
+    return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
+}
+
+/* Reads a piece as the package writes it, faster than tfm__spm_message: a text of under 128 bytes,
+   a score and perhaps a type, in this order. Returns 0 for others. */
+static int tfm__spm_short_piece(tfm__wire w, tfm__wire_field *f) {
+    int64_t size = w.end - w.at < 7 ? 0 : w.at[1], typed = w.end - w.at == size + 9;
+    const unsigned char *score;
+    if (w.end - w.at != size + 7 + 2 * typed || w.at[0] != (1 << 3 | TFM__WIRE_BYTES)) return 0;
+    score = w.at + 2 + size;
+    if (size > 127 || score[0] != (2 << 3 | TFM__WIRE_4)) return 0;
+    f[TFM__SPM_TEXT].bytes = w.at + 2;
+    f[TFM__SPM_TEXT].value = (uint64_t)size;
+    f[TFM__SPM_SCORE].value = tfm__little_endian(score + 1, 4);
+    f[TFM__SPM_TYPE].value = (uint64_t)(typed ? score[6] : (int)TFM__PIECE_NORMAL);
+    return !typed || (score[5] == (3 << 3 | TFM__WIRE_VARINT) && score[6] < 0x80);
+}
+
+/* Reads a piece. trainer_spec comes before, because it says whether pieces of bytes are allowed. */
+static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm__wire w) {
+    tfm__wire_field f[TFM__SPM_FIELDS];
+    tfm__spelling *s = &p->vocabulary.spellings[r->piece];
+    int32_t id = (int32_t)r->piece;
+    uint64_t type;
+    int byte;
+    r->part = TFM__SPM_PIECE;
+    if (!tfm__spm_short_piece(w, f)) TFM__TRY(tfm__spm_message(r, TFM__SPM_PIECE, w, f));
+    s->text = (const char *)f[TFM__SPM_TEXT].bytes;
+    if (f[TFM__SPM_TEXT].value >= 8000) return tfm__spm_fault(r, "it has over 7999 bytes", "");
+    s->size = (int32_t)f[TFM__SPM_TEXT].value;
+    s->id = id;
+    if (p->trie.longest < s->size) p->trie.longest = s->size;
+    p->vocabulary.tokens[id] = id;
+    p->vocabulary.sorted[id] = s;
+    type = f[TFM__SPM_TYPE].value;
+    if (type < TFM__PIECE_NORMAL || type > TFM__PIECE_BYTE)
+        return tfm__spm_fault(r, "its type is unknown", "");
+    p->scores[id] = tfm__float_from_bits((uint32_t)f[TFM__SPM_SCORE].value);
+    if (!(p->scores[id] - p->scores[id] == 0))
+        return tfm__spm_fault(r, "its score is not finite", "");
+    if (s->size == 0) return tfm__spm_fault(r, "it is empty", "");
+    if (tfm__utf8_fault(s->text, (size_t)s->size) >= 0)
+        return tfm__fail(r->err, TFM_E_UTF8, "%s, piece %i: not UTF-8", r->name, r->piece);
+    if (memchr(s->text, 0, (size_t)s->size)) {
+        if (s->size > 1 || !p->byte_fallback) return tfm__spm_fault(r, "it has a NUL", "");
+        type = TFM__PIECE_UNUSED; /* the package lets this one pass so */
+    }
+    if (type == TFM__PIECE_UNKNOWN) {
+        if (p->unk >= 0) return tfm__spm_fault(r, "a second one of type unknown", "");
+        p->unk = id;
+    } else if (type == TFM__PIECE_BYTE) {
+        byte = tfm__byte_of_piece(s->text, s->size);
+        if (byte < 0) return tfm__spm_fault(r, "a byte that is not <0x00> to <0xFF>", "");
+        if (!p->byte_fallback) return tfm__spm_fault(r, "a byte, and byte_fallback is false", "");
+        p->bytes[byte] = id;
+    } else if (type == TFM__PIECE_NORMAL && p->scores[id] < p->unk_score) {
+        p->unk_score = p->scores[id];
+    }
+    if (type == TFM__PIECE_UNUSED) p->has_unused = 1;
+    if (type == TFM__PIECE_USER) p->has_users = 1;
+    p->types[id] = (unsigned char)type;
+    return TFM_OK;
+}
+
+static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
+                                 const tfm__wire *parts) {
+    tfm__wire_field f[TFM__SPM_FIELDS];
+    uint64_t type;
+    int i;
+    TFM__TRY(tfm__spm_message(r, TFM__SPM_TRAINER, parts[TFM__SPM_TRAINER], f));
+    type = f[TFM__SPM_MODEL_TYPE].value;
+    if (type != 1 && type != 2)
+        return tfm__spm_fault(r, "model_type is ",
+                              type == 3   ? "word, expected unigram or bpe"
+                              : type == 4 ? "char, expected unigram or bpe"
+                                          : "unknown, expected unigram or bpe");
+    p->bpe = type == 2;
+    p->suffix = f[TFM__SPM_SUFFIX].value != 0;
+    p->byte_fallback = f[TFM__SPM_BYTES].value != 0;
+    p->unk_surface = " \xE2\x81\x87 "; /* U+2047 */
+    p->unk_surface_size = 5;
+    if (f[TFM__SPM_UNK_SURFACE].number) {
+        p->unk_surface = (const char *)f[TFM__SPM_UNK_SURFACE].bytes;
+        p->unk_surface_size = (int64_t)f[TFM__SPM_UNK_SURFACE].value;
+        if (tfm__utf8_fault(p->unk_surface, (size_t)p->unk_surface_size) >= 0)
+            return tfm__fail(r->err, TFM_E_UTF8, "%s, trainer_spec: unk_surface is not UTF-8",
+                             r->name);
+    }
+    TFM__TRY(tfm__spm_message(r, TFM__SPM_NORMALIZER, parts[TFM__SPM_NORMALIZER], f));
+    p->dummy_prefix = f[TFM__SPM_DUMMY_PREFIX].value != 0;
+    p->trim = f[TFM__SPM_TRIM].value != 0;
+    p->escape = f[TFM__SPM_ESCAPE].value != 0;
+    TFM__TRY(tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->map));
+    /* denormalization has rules alone: the package's trainer writes nothing else */
+    TFM__TRY(tfm__spm_message(r, TFM__SPM_DENORMALIZER, parts[TFM__SPM_DENORMALIZER], f));
+    for (i = TFM__SPM_DUMMY_PREFIX; i <= TFM__SPM_ESCAPE && f[TFM__SPM_CHARSMAP].value; i++)
+        if (f[i].value)
+            return tfm__spm_fault(r, tfm__spm_fields[i].name, " is true, which is not supported");
+    return tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->unmap);
+}
+
+/* Sets p->plain. ASCII needs no look-up if no rule and no user-defined piece begins with it, or
+   only rules that go on with more than ASCII (a letter and its accent). */
+static void tfm__spm_plain(tfm__sentencepiece *p) {
+    const tfm__charsmap *m = &p->map;
+    int32_t i;
+    int c, d;
+    for (c = 1; c < 128; c++) {
+        uint32_t node = 0, next;
+        if (c == ' ') continue;
+        p->plain[c] = 1;
+        if (!m->units || !tfm__charsmap_step(m, &node, (char)c)) continue;
+        p->plain[c] = tfm__charsmap_unit(m, node) >> 8 & 1 ? 0 : 2;
+        for (d = 0; d < 128; d++) {
+            next = node;
+            if (tfm__charsmap_step(m, &next, (char)d)) p->plain[c] = 0;
+        }
+    }
+    for (i = 0; i < p->vocabulary.n; i++)
+        if (p->types[i] == TFM__PIECE_USER)
+            p->plain[(unsigned char)p->vocabulary.spellings[i].text[0]] = 0;
+}
+
+/* BPE may cut a text after or before space marks if no piece goes on there. */
+static void tfm__spm_cuts(tfm__sentencepiece *p) {
+    int32_t i;
+    p->cuts[0] = p->cuts[1] = !p->has_unused;
+    for (i = 0; i < p->vocabulary.n; i++) {
+        const tfm__spelling *s = &p->vocabulary.spellings[i];
+        int64_t at;
+        int before = -1, here; /* whether the last character is a space mark */
+        if (p->types[i] == TFM__PIECE_CONTROL || p->types[i] == TFM__PIECE_UNKNOWN) continue;
+        for (at = 0; at < s->size; at += here ? TFM__SPACE_PIECE : 1) {
+            here = tfm__begins_with_mark(s->text + at, s->size - at);
+            if (before >= 0 && here != before) p->cuts[here] = 0;
+            before = here;
+        }
+    }
+}
+
+/* Checks the parts together, sorts the pieces and counts the nodes of their trie. */
+static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
+    tfm__vocabulary *v = &p->vocabulary;
+    int64_t i;
+    int32_t first = 0;
+    if (p->unk < 0) return tfm__spm_fault(r, "the unknown piece is missing", "");
+    for (i = 0; i < 256 && p->byte_fallback; i++)
+        if (p->bytes[i] < 0)
+            return TFM__FAIL_TENSOR(r, "%s, pieces: the piece of byte %i is missing", r->name, i);
+    TFM__TRY(TFM__NEW(r->temporary, v->n, &p->trie.shared, r->err));
+    TFM__TRY(tfm__sort_text(r, v->sorted, v->n, p->trie.shared, &i));
+    if (i)
+        return TFM__FAIL_TENSOR(r, "%s: pieces %i and %i are the same", r->name,
+                                (int64_t)tfm__sorted(v, i - 1)->id, (int64_t)tfm__sorted(v, i)->id);
+    p->unk_score -= 10.0f;
+    for (i = 0; i < v->n; i++) /* the bonus that makes user-defined pieces win */
+        if (!p->bpe && p->types[i] == TFM__PIECE_USER)
+            p->scores[i] = 0.1f * (float)(v->spellings[i].size - 1);
+    while (first < v->n && !tfm__is_text_piece(p, first)) first++;
+    if (first == v->n) return tfm__spm_fault(r, "normal pieces are missing", "");
+    p->trie.n_nodes = 1; /* a byte of the file makes one node at most, so an int32_t counts them */
+    TFM__TRY(TFM__NEW(r->pool, p->trie.longest + 3, &p->trie.levels, r->err));
+    memset(p->trie.levels, 0, (size_t)(p->trie.longest + 3) * sizeof *p->trie.levels);
+    p->trie.levels[0] = 1;
+    for (i = 0; i < v->n; i++) {
+        int32_t size = tfm__sorted(v, i)->size, depth = p->trie.shared[i];
+        p->trie.n_nodes += size - depth;
+        while (depth < size) p->trie.levels[++depth]++;
+    }
+    return TFM_OK;
+}
+
+static tfm_status tfm__spm_build(tfm__sentencepiece *p, tfm__pool *pool, tfm_error *err) {
+    tfm__trie *t = &p->trie;
+    TFM__TRY(TFM__NEW(pool, t->n_nodes + 1, &t->nodes, err));
+    TFM__TRY(TFM__NEW(pool, t->n_nodes, &t->labels, err));
+    tfm__trie_build(p);
+    tfm__spm_plain(p);
+    if (p->bpe) tfm__spm_cuts(p);
+    return TFM_OK;
+}
+
+/* Reads and checks a model file of size bytes into p, which is zero; tfm__spm_build makes it ready.
+   The file stays where it is: spellings and rules are used there. */
+static tfm_status tfm__spm_read(tfm__text_reader *r, tfm__sentencepiece *p,
+                                const unsigned char *bytes, int64_t size) {
+    tfm__vocabulary *v = &p->vocabulary;
+    tfm__wire file = {bytes, bytes + size}, parts[6], w;
+    tfm__wire_field f;
+    int64_t n = 0;
+    int got;
+    if (size > INT32_MAX)
+        return TFM__FAIL_TENSOR(r, "%s has %i bytes, more than 2147483647", r->name, size);
+    memset(parts, 0, sizeof parts);
+    r->begin = bytes;
+    for (w = file; (got = tfm__wire_next(&w, &f)) != 0;) {
+        if (got < 0)
+            return TFM__FAIL_TENSOR(r, "%s, byte %i: malformed field", r->name,
+                                    (int64_t)(w.at - bytes));
+        if (f.number > TFM__SPM_DENORMALIZER || !tfm__spm_parts[f.number]) continue;
+        r->part = (int)f.number;
+        r->piece = n;
+        if (f.type != TFM__WIRE_BYTES)
+            return TFM__FAIL_TENSOR(r, "%s, field %i: wrong wire type", r->name, (int64_t)f.number);
+        if (r->part == TFM__SPM_PIECE) {
+            /* memory is in proportion to the file: a piece has at least 5 bytes there */
+            if (f.value < 3) return tfm__spm_fault(r, "it is empty", "");
+            n++;
+            continue;
+        }
+        if (parts[r->part].at) return tfm__spm_fault(r, "duplicate field", "");
+        parts[r->part] = tfm__wire_inside(&f);
+    }
+    r->part = 0;
+    if (n == 0) return tfm__spm_fault(r, "missing", "");
+    TFM__TRY(tfm__spm_specs(r, p, parts));
+    TFM__TRY(TFM__NEW(r->pool, n, &v->spellings, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n, &v->sorted, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n, &v->tokens, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n, &p->scores, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n, &p->types, r->err));
+    p->unk = -1;
+    p->unk_score = 3.402823466e+38f;
+    memset(p->bytes, -1, sizeof p->bytes);
+    r->piece = 0;
+    for (w = file; tfm__wire_next(&w, &f) > 0;) {
+        if (f.number != TFM__SPM_PIECE) continue;
+        TFM__TRY(tfm__spm_piece(r, p, tfm__wire_inside(&f)));
+        r->piece++;
+    }
+    v->n = (int32_t)n;
+    v->n_spellings = n;
+    r->part = 0;
+    return tfm__spm_finish(r, p);
+}
+
+/* ---- text to normalized text ---- */
+
+enum { TFM__MOST_USERS = 64 }; /* user-defined pieces at one place that count */
+
+/* Finds the longest user-defined piece that text begins with. Returns its bytes, 0: none. */
+static int64_t tfm__spm_match_user(const tfm__sentencepiece *p, const char *text, int64_t size,
+                                   int32_t *id) {
+    int64_t i, length = 0;
+    int32_t node = 0, piece;
+    int found = 0;
+    if (!p->has_users) return 0;
+    for (i = 0; i < size && found < TFM__MOST_USERS; i++) {
+        node = tfm__trie_step(&p->trie, node, text[i]);
+        if (node < 0) break;
+        piece = p->trie.nodes[node].id;
+        if (piece < 0 || p->types[piece] != TFM__PIECE_USER) continue;
+        *id = piece;
+        length = i + 1;
+        found++;
+    }
+    TFM__COUNT_TEXT(i + 1);
+    return length;
+}
+
+/* Applies the rules where a text begins, as tfm__mapped_prefix, but keeps user-defined pieces. */
+static int64_t tfm__spm_prefix(const tfm__sentencepiece *p, const char *text, int64_t size,
+                               const char **out, int64_t *n) {
+    int32_t id;
+    *out = text;
+    *n = tfm__spm_match_user(p, text, size, &id);
+    return *n ? *n : tfm__mapped_prefix(&p->map, text, size, out, n);
+}
+
+/* Returns whether a space mark goes before bytes i to size of a text, which had whitespace from
+   begin to i. SentencePiece puts one before each text. With the config's prefix_space (tokenizers'
+   Metaspace) there is none where a text begins with one; and with "first" only where the text's
+   first character becomes the first one. */
+static int tfm__spm_wants_mark(const tfm__side *side, const char *text, int64_t begin, int64_t i,
+                               int64_t size) {
+    const tfm__sentencepiece *p = side->spm;
+    const char *part = text;
+    int64_t n = 0;
+    if (p->suffix && p->dummy_prefix) return 0;
+    if (i > begin && side->keep_trailing) return 1;
+    if (!p->dummy_prefix || (side->prefix_space == 2 && i > 0)) return 0;
+    if (!side->prefix_space) return 1;
+    while (i < size && !n && (i == 0 || side->prefix_space != 2)) {
+        i += tfm__spm_prefix(p, text + i, size - i, &part, &n);
+        for (; p->trim && n && *part == ' '; n--) part++;
+    }
+    return n && *part != ' ' && !tfm__begins_with_mark(part, n);
+}
+
+/* Normalizes bytes i to size of a text. The rules for whitespace: none at the front, one between
+   words, none at the end (where normalizer_spec says so, and the side does not keep it); a mark for
+   each that is left, and one more before or behind the whole (tfm__spm_wants_mark). */
+static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t i, int64_t size,
+                               tfm__normal *o) {
+    const tfm__sentencepiece *p = side->spm;
+    const char *space = p->escape ? tfm__space_piece : " ", *part;
+    int64_t space_size = p->escape ? TFM__SPACE_PIECE : 1, capacity = o->capacity, n, k, at,
+            begin = i, from = o->n;
+    int after_space = p->trim;
+    int keeps = side->keep_trailing == 1 || (side->keep_trailing && o->before_added);
+    while (p->trim && i < size) {
+        k = tfm__spm_prefix(p, text + i, size - i, &part, &n);
+        if (n != 1 || *part != ' ') break;
+        i += k;
+    }
+    if (i == size && i > begin && keeps) /* whitespace between added tokens */
+        tfm__normal_put(o, space, space_size, begin);
+    if (i == size) return;
+    if (tfm__spm_wants_mark(side, text, begin, i, size)) tfm__normal_put(o, space, space_size, i);
+    while (i < size) {
+        unsigned char c = (unsigned char)text[i];
+        at = i;
+        if (p->plain[c] == 1 ||
+            (p->plain[c] == 2 && (i + 1 == size || (unsigned char)text[i + 1] < 0x80))) {
+            if (o->n < o->capacity) o->text[o->n++] = text[i]; /* nobody asks for origins */
+            else tfm__normal_put(o, text + i, 1, at);
+            TFM__COUNT_TEXT(1);
+            i++;
+            after_space = 0;
+            continue;
+        }
+        if (c >= 0xC2 && !p->has_users &&
+            !tfm__charsmap_match(&p->map, text + i, size - i, &part)) {
+            n = tfm__utf8_size(c); /* a whole character, and most of them */
+            tfm__normal_put(o, text + i, n, at);
+            i += n;
+            after_space = 0;
+            continue;
+        }
+        i += tfm__spm_prefix(p, text + i, size - i, &part, &n);
+        for (; after_space && n && *part == ' '; n--) part++;
+        if (n == 0) continue;
+        after_space = p->trim && part[n - 1] == ' ';
+        for (k = 0; k < n; k++) {
+            if (part[k] == ' ') tfm__normal_put(o, space, space_size, at);
+            else tfm__normal_put(o, part + k, 1, at);
+        }
+    }
+    if (p->trim && o->n <= capacity && !keeps)
+        while (o->n - from >= space_size &&
+               memcmp(o->text + o->n - space_size, space, (size_t)space_size) == 0)
+            o->n -= space_size;
+    if (p->dummy_prefix && p->suffix) tfm__normal_put(o, space, space_size, size);
+}
+
+/* ---- normalized text to pieces ---- */
+
+/* Keeps the better way to end. Cells up to the frontier are set; from.piece is -1 where no way ends. */
+static void tfm__unigram_offer(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
+                               int32_t id, float score) {
+    while (*frontier < end) cells[++*frontier].from.piece = -1;
+    if (cells[end].from.piece >= 0 && !(score > cells[end].score)) return;
+    cells[end].score = score;
+    cells[end].from.piece = start;
+    cells[end].id = id;
+}
+
+/* Cuts text into the pieces whose scores have the highest sum; of equal ways, the one that is found
+   first. Scores are rounded to float after every addition, and reduced when they grow large, as the
+   package does. Otherwise ties would be decided differently. */
+static void tfm__unigram_encode(tfm__lattice *b, int32_t from, int32_t to) {
+    const tfm__sentencepiece *p = b->side->spm;
+    const char *text = b->text + from;
+    tfm__cell *cells = b->cells + from;
+    const float limit = 100000.0f;
+    int32_t n = to - from, start, size, end, id, frontier = 0;
+    memset(cells, 0, sizeof *cells);
+    for (start = 0; start < n; start += size) {
+        float here = cells[start].score;
+        int32_t node = 0, piece;
+        int single = 0;
+        if (here < -limit || here > limit) {
+            for (end = start; end <= frontier; end++)
+                if (end == start || cells[end].from.piece >= 0) cells[end].score -= here;
+            here = 0;
+            TFM__COUNT_TEXT(frontier - start);
+        }
+        size = tfm__utf8_size((unsigned char)text[start]);
+        for (end = start; end < n;) {
+            node = tfm__trie_step(&p->trie, node, text[end]);
+            if (node < 0) break;
+            end++;
+            piece = p->trie.nodes[node].id;
+            if (piece < 0) continue;
+            tfm__unigram_offer(cells, &frontier, start, end, piece, p->scores[piece] + here);
+            if (end - start == size) single = 1;
+        }
+        TFM__COUNT_TEXT(end - start + 1);
+        if (!single)
+            tfm__unigram_offer(cells, &frontier, start, start + size, p->unk, p->unk_score + here);
+    }
+    id = cells[n].id;
+    for (end = n; end > 0; end = start) { /* turns the links of the way round */
+        int32_t id_before;
+        start = cells[end].from.piece;
+        id_before = cells[start].id;
+        cells[start].to.next = from + end;
+        cells[start].id = id;
+        id = id_before;
+    }
+}
+
+/* Finds a pair for SentencePiece. A symbol is a node of the trie, and a pair must spell a piece. */
+static int tfm__spm_find_pair(tfm__lattice *b, int32_t left, tfm__pair *pair) {
+    const tfm__sentencepiece *p = b->side->spm;
+    const tfm__cell *l = &b->cells[left], *r = l + l->to.size;
+    int32_t node = tfm__trie_walk(&p->trie, l->id, b->text + left + l->to.size, r->to.size);
+    int32_t id = tfm__trie_piece(&p->trie, node);
+    if (id < 0) return 0;
+    if (p->types[id] == TFM__PIECE_UNUSED) b->splits[id] = l->to.size;
+    memcpy(&pair->rank, &p->scores[id], sizeof pair->rank);
+    if (pair->rank < 0) pair->rank ^= 0x7FFFFFFF; /* compares as the score does, -0 before 0 */
+    pair->symbol = node;
+    return 1;
+}
+
+enum { TFM__BPE_DEPTH = 100 }; /* to which the package splits unused pieces */
+
+/* Replaces an unused piece by the two pieces that it was merged from, and so on recursively. */
+static void tfm__spm_split(tfm__lattice *b, int32_t at, int32_t size, int depth) {
+    const tfm__sentencepiece *p = b->side->spm;
+    int32_t id = tfm__trie_piece(&p->trie, tfm__trie_walk(&p->trie, 0, b->text + at, size)),
+            left = -1;
+    if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED && depth <= TFM__BPE_DEPTH) {
+        left = b->splits[id];
+        if (left < 0) id = -1; /* one that nothing was merged to is not text; one too deep stays */
+    }
+    if (left > 0) {
+        tfm__spm_split(b, at, left, depth + 1);
+        tfm__spm_split(b, at + left, size - left, depth + 1);
+    } else {
+        b->cells[at].to.next = at + size;
+        b->cells[at].id = id < 0 ? p->unk : id;
+    }
+}
+
+/* Cuts text into characters and user-defined pieces, then merges the pair with the best score, the
+   leftmost first, until no pair is a piece. */
+static void tfm__spm_bpe_encode(tfm__lattice *b, int32_t from, int32_t to) {
+    const tfm__sentencepiece *p = b->side->spm;
+    int32_t at, last = -1, size, id = 0;
+    int space, was_space = 0;
+    b->find_pair = tfm__spm_find_pair;
+    for (at = from; at < to; at += size) {
+        tfm__cell *cell = &b->cells[at];
+        size = (int32_t)tfm__spm_match_user(p, b->text + at, to - at, &id);
+        cell->id = -2 - id;
+        if (!size) {
+            size = tfm__utf8_size((unsigned char)b->text[at]);
+            cell->id = tfm__trie_walk(&p->trie, 0, b->text + at, size);
+        }
+        /* merges what no later piece can join, because small heaps are fast */
+        space = tfm__begins_with_mark(b->text + at, size);
+        if (space != was_space && p->cuts[space]) {
+            tfm__bpe_merge(b);
+            last = -1;
+        }
+        tfm__bpe_append(b, at, size, last);
+        last = at;
+        was_space = space;
+    }
+    tfm__bpe_merge(b);
+    for (at = from; at < to; at += size) {
+        tfm__cell *cell = &b->cells[at];
+        size = cell->to.size;
+        id = cell->id < -1 ? -2 - cell->id : tfm__trie_piece(&p->trie, cell->id);
+        cell->to.next = at + size;
+        cell->id = id < 0 ? p->unk : id;
+        if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED) tfm__spm_split(b, at, size, 0);
+    }
+}
+
+/* ---- the interface ---- */
+
+static void tfm__spm_encode(tfm__lattice *b, int32_t from, int32_t to) {
+    if (b->side->spm->bpe) tfm__spm_bpe_encode(b, from, to);
+    else tfm__unigram_encode(b, from, to);
+}
+
+static void tfm__spm_attach(tfm__side *side, tfm__sentencepiece *p) {
+    side->spm = p;
+    side->marks_once = !p->trim;
+    side->marks = p->dummy_prefix || p->trim;
+}
+
+/* Loads a side's model; a target may share the source's. Without a vocabulary, ids are pieces. */
+static tfm_status tfm__spm_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    tfm__sentencepiece *p = shared ? shared->spm : NULL;
+    tfm__text_reader r;
+    tfm_tensor t;
+    TFM__TRY(tfm__text_open(l, side, "sentencepiece", &r, &t));
+    if (t.data) {
+        TFM__TRY(TFM__NEW(r.pool, 1, &p, l->err));
+        memset(p, 0, sizeof *p);
+        TFM__TRY(tfm__spm_read(&r, p, (const unsigned char *)t.data, t.dims[0]));
+    }
+    if (!p) return tfm__text_missing(l, side, "sentencepiece");
+    tfm__spm_attach(side, p);
+    side->keep_trailing = l->model->config.trailing_space;
+    side->unk_piece = shared ? -1 : p->unk;
+    TFM__TRY(tfm__vocabulary_load(l, side, shared));
+    if (side->vocabulary.n) return TFM_OK;
+    if (p->vocabulary.n > side->embedding->rows)
+        return TFM__FAIL_TENSOR(
+            l,
+            "%s_sentencepiece has %d pieces, its embedding %i rows, and there is no %s_vocabulary",
+            side->name, p->vocabulary.n, side->embedding->rows, side->name);
+    side->vocabulary = p->vocabulary;
+    return TFM_OK;
+}
+
+/* Builds the model, and maps its pieces to ids by their spellings. */
+static tfm_status tfm__spm_build_side(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    const tfm__vocabulary *pieces = &side->spm->vocabulary;
+    tfm__pool *pool = &l->model->pool;
+    int32_t i;
+    if (!shared || side->spm != shared->spm) TFM__TRY(tfm__spm_build(side->spm, pool, l->err));
+    if (!side->vocabulary.text) return TFM_OK;
+    TFM__TRY(TFM__NEW(pool, pieces->n, &side->ids, l->err));
+    for (i = 0; i < pieces->n; i++)
+        side->ids[i] = tfm__find_token(&side->vocabulary, pieces->spellings[i].text,
+                                       pieces->spellings[i].size);
+    return TFM_OK;
+}
+
+/* Cuts a piece. Neighbouring unknown characters are one unknown piece, or a token for each byte. */
+static int tfm__spm_next(tfm__token_cursor *c, tfm__token *token) {
+    const tfm__sentencepiece *p = c->side->spm;
+    const tfm__cell *cells = c->cells;
+    const char *text = c->text.data;
+    size_t size = c->text.size, at = c->at;
+    int32_t piece;
+    if (at >= size) return 0;
+    if (at >= c->last) {
+        c->first = at;
+        c->last = (size_t)cells[at].to.next;
+        while (cells[at].id == p->unk && !p->byte_fallback && c->last < size &&
+               cells[c->last].id == p->unk)
+            c->last = (size_t)cells[c->last].to.next;
+    }
+    token->text = tfm_text_make(text + c->first, c->last - c->first);
+    token->begin = c->first;
+    token->end = c->last;
+    piece = cells[c->first].id;
+    c->at = c->last;
+    if (piece == p->unk && p->byte_fallback) {
+        piece = p->bytes[(unsigned char)text[at]];
+        c->at = at + 1;
+        if (c->at < c->last) token->end = token->begin; /* the last byte has the span */
+    } else if (piece == p->unk) {
+        /* its own spelling may be in a vocabulary */
+        token->id = !c->side->ids ? c->side->unk_piece
+                                  : tfm__find_token(&c->side->vocabulary, token->text.data,
+                                                    (int64_t)token->text.size);
+        return 1;
+    }
+    token->id = c->side->ids ? c->side->ids[piece] : piece;
+    TFM__COUNT_TEXT(1);
+    return 1;
+}
+
+static void tfm__spm_join(tfm__joined *j, int32_t id) {
+    const tfm__sentencepiece *p = j->side->spm;
+    int32_t piece = j->side->pieces[id];
+    int type = piece >= 0 ? p->types[piece] : 0;
+    const tfm__spelling *s = piece >= 0 ? &p->vocabulary.spellings[piece]
+                                        : tfm__join_spelling(j, id);
+    if (type == TFM__PIECE_BYTE) {
+        tfm__join_byte(j, tfm__byte_of_piece(s->text, s->size));
+        return;
+    }
+    tfm__join_broken(j);
+    if (!s || type == TFM__PIECE_CONTROL) return;
+    if (piece == p->unk) tfm__join_bytes(j, p->unk_surface, p->unk_surface_size);
+    else tfm__join_token(j, s->text, s->size);
+}
+
+/* >>bytebpe =======================================================================================
+   28. BYTE-LEVEL BPE
+   This is GPT-2's tokenizer (Radford et al. 2019). A regular expression cuts a text into words. At
+   first each byte of a word is a token. Then two neighbours become one token, again and again:
+   those whose merge is the first in the file, and of equal ones the leftmost. The ids are those of
+   the package tokenizers 0.23 (tests/compare/compare_byte_bpe.py). A word of n bytes takes O(n log
+   n) steps (tfm__bpe_merge), each with at most one look-up among the merges of its left token.
+   Legend: V tokens of the vocabulary; a letter is the character by which the vocabulary spells a
+   byte.
+   ============================================================================================== */
+
+/* Runs of one class, from Unicode 16.0.0; tests/make/unicode_classes.py tells the encoding. */
+enum { TFM__N_CLASS_RUNS = 1994 };
+static const char tfm__class_runs[] =
+    "(s$dy&_mca&_(oayhaaidbala%ua&sa$<{m$k$sqyaaa%]0eraeemaauaaiaaa%ia,wa3ia{6pa'meau'y}(iacagaga"
+    "c}&cmm&k$iq(_%o$emec.taa{ewfgaof$djea${ac&p&ee-m$ib$s$d&|$afmaece%qob$abkbs%a%}km$gq%yau}$a'"
+    "~%{a&})jkb%cb{$dge$da${ka}eee%qayaaimecb{egekb}cmeaige$dfexeaacekaumee%qayaeaeaeecasmgekicym"
+    "aay$dgjc$gka$_aia%qayaeaqecb$]akakea$wege$d$_awaka}eee%qayaeaqecb{egekykmeaige$daax$ccbauiia"
+    "mieaaaeieiii$kmsikaoeauc$s$dl$os~aia%ua${ecb{akaoygaieaeege$d}|aaka}aia%ua$caqecb{akaoygueae"
+    "ge$daec$ko$`aia'ygb{akaobqic|jge$d$bauaka%ai%ya$_aaeyicmwaca$]u$deg$o(scf{qy$]a$d'qeaaaqa%ya"
+    "aa$ccf$abeqaaa{a$dem&wa%ugu$d$facacacmg~a'em%kagr$ia'g$_c)u(_%kb$duuonkbkf{jo$p$mbc$eoe'maaq"
+    "ae(_a$.cameyaaame'yame&{ameyaaame$wa)uame*{ek$_%li${${-aeui%3}e%]a&_q+yij~y%ao$_%ek$g%ag$k$o"
+    "aiag$k)a&yiamace$du$f%]kac$eu-myqg'^cbq+e$c&sa$mm$m$c$d&peq$g(cm&_u$dd'i%usm)e$ea&mec$eu$d$o"
+    "a}&u(ws(p%_~i$d%]$a$kk&p$qf$d(d$u$k'e%k}$dii$d'fe$gq(_ei${ka%oncvcfkbq9q*q$'veue'meue}aaaaaa"
+    "a&se)eayaaiiayimeum$oqiay$wg(wg%ec&cdbexqa$fu$o)]&}%]amae$caaiquaaaaaama$gemqqmaa$~'cfnd&$k*"
+    "b&_)c%t%5a&r'8c=}umkf$_de'maaqae)qya$wc%v$_yayayayayayayaya&y(oa$>ceb%}$`waqejfm-aegeia-qamq"
+    "(_a._ip$c&w(s${&w$f&o$^a$z&w$f'q$z$,s>6o*o&,%u*{(ke$&si${$df%i(ooa$ea&sg+f$dg'i$_e/ae*{eeaaa"
+    "}%m${cjcnc%vsmcix$c)a$kg(|%c$c$du%cviaaec$e&h$]e%u$q$k&kio(p$u$sa$duqc$d$dra'y$u$_ic~ge$du%u"
+    "iak(|cbkfgrgbcb%yie$gseig$cueueu$_yaya(_a$su0o$]age$du$5=i$k%um(w$*1i$2_e/m'my$kqqac$da$oaqa"
+    "aaeaea/u&{$1u%a*oe)i'u$km$}${$}ig%yk&wqa2{%e$dy&_mca&_$g-miueueuei'a$ka&_a%eaea$we$s']1m$k(j"
+    "$k)fp%]h0gc2g&ki(w$wc&fm&wp$_%ib~bq'msq&oe'em}ar'}5qe$du'em'em'u})a$k$ga$wayaea$ga$wayaei)a$"
+    "k$+q$_%q$c}%yua'}a$_+aueaa(caeiae%ue$^%ve|&t}$b(s%eaeqt%rxm&_+e)qmhf$~e(nbkagqonaia&kekmc$b%"
+    "u&kha&kl&w}a&ggmt${)i$c%qe$^%fq$^%b%u|,k+q)m)]$o)]yx'fo}$du$d&hisa%u<s&va'}agie${i)mo&l$fb}%"
+    "q$ip&c%ao'}%m|%i%u$_k)f$y$g%l$ecfgb$_o(h$iyc$o%}y$duk'f$ua$dmagb}'acea$_k(t$unmoag$ebaam%l$g"
+    "%aa%}$mucfc*gyaaama$wa$cy(o$mq$duoa}eee%qayaeaqagb{egekeaucqqge{is$g$caaeaa'maa$aacecaoasbcb"
+    "$og&k)e%cnq$dmcj&o(s%kfaa}$d6o(o{e$a%umg'](s%_ia$g$d'm(_$qby$du%j&g&ce$ym$dhmy8w(c$y.{*o$d$b"
+    "$k}eae}aea%ywageobcbg$k$d+e}e'q{e{baac&ca$e'v{bo}c}a$i(l$}ia%a+q:k&{$w$du$_a'i$]a$]b$w$d%hq&"
+    "oe%sa$u+qyaea'mwicaga{bc}$duuaea&wsagasby$d$+m%eo$_gbc$pa']{is$o$dc-]a$w%p(_&;m/]0`%]:_.%a.k"
+    "$w'1a${cv$y$c39]q%/q$#7y&o%c$e*+]%-}y&sa$du,ga$du&oes$g(s{$_m$k$da|a%mq%e$9y(gi$d:g*o%x/i+ym"
+    "cb)oyo$p*oeaac$gg$s<8{}((s'y$c$,2cmayaea$)e$wa&kiea$sm}$5q,6o/qq$oi$_y$cig42k$d%'}(me%w%*wsi"
+    "w}$]e{&oo4kk1m%l$k%l/u&^2{-]a+iaeeaeeema$kaaaya*same}aya&gamaqaaiya$/]e%}a%}a&sa%}a&sa%}a&sa"
+    "%}a&sa%}a}e(|%'e)om(}}c$sc%qsa$y'4{&suu<_{a%_e{agasq*g&{c0c(gi{ze$dma$,w&oc%](co$e$>g&go$e<c"
+    "&ogb$d%$_yamaea$wa:ce$b|'y+]{bm$d&,_*^alap+}(ja$z9yma&caeaaeaa$camaaaauamaaaaaaiaeaaeaaaaaaa"
+    "aaaeaaemayamamaaa$ca%]qiaqa%]%/e$r'a&au&au&a.(c$d',c).0{&w4/uu=ae;({$s$&.c$w%4c--a%*w),c78_q"
+    "44c&9:5q$#g$$/#]";
+/* A mark is another character of words; other numbers are in no word. */
+enum { TFM__CLASS_OTHER, TFM__CLASS_LETTER, TFM__CLASS_NUMBER, TFM__CLASS_MARK };
+enum { TFM__CLASS_OTHER_NUMBER = 4, TFM__CLASS_SPACE };
+enum { TFM__LOW_CHARACTERS = 0x800 }; /* whose class is looked up without a search */
+
+typedef struct tfm__classes {
+    uint32_t runs[TFM__N_CLASS_RUNS]; /* first character << 3 | class */
+    unsigned char low[TFM__LOW_CHARACTERS];
+} tfm__classes;
+
+static int tfm__class_of(const tfm__classes *classes, uint32_t c) {
+    int64_t run = 0;
+    if (c < TFM__LOW_CHARACTERS) return classes->low[c];
+    TFM__BISECT(run, TFM__N_CLASS_RUNS, middle, classes->runs[middle] >> 3 <= c)
+    return tfm__is_space(c) ? TFM__CLASS_SPACE : (int)(classes->runs[run - 1] & 7);
+}
+
+static void tfm__build_classes(tfm__classes *classes) {
+    const char *digit = tfm__class_runs;
+    uint32_t at = 0, end, kind = TFM__CLASS_LETTER, i;
+    for (i = 0; i < TFM__N_CLASS_RUNS; i++) {
+        uint32_t number = 0;
+        for (; *digit < ']'; digit++) number = 28 * number + (uint32_t)(*digit - '#');
+        number = 34 * number + (uint32_t)(*digit++ - ']');
+        kind = (number & 3) + ((number & 3) >= kind); /* never the class of the run before */
+        classes->runs[i] = at << 3 | kind;
+        for (end = at + (number >> 2); at < end && at < TFM__LOW_CHARACTERS; at++)
+            classes->low[at] =
+                (unsigned char)(tfm__is_space(at) ? (uint32_t)TFM__CLASS_SPACE : kind);
+        at = end;
+    }
+}
+
+/* What a token and the one behind it become, by the file's merges. */
+typedef struct tfm__merge {
+    int32_t right, rank, becomes;
+} tfm__merge;
+
+struct tfm__byte_bpe {
+    tfm__merge *merges; /* [n], by left token, then by right */
+    int32_t *ends;      /* [V]: behind the last merge of a left token */
+    int32_t bytes[256]; /* tokens of single bytes, -1: none */
+    tfm__classes classes;
+};
+
+static uint32_t tfm__letter_of_byte(uint32_t b) {
+    if (b <= 0x20) return 0x100 + b;
+    if (b >= 0x7F && b <= 0xA0) return 0x100 + 0x21 + b - 0x7F;
+    return b == 0xAD ? 0x143 : b;
+}
+/* Returns the byte that a character stands for, or -1. */
+static int tfm__byte_of_letter(uint32_t c) {
+    uint32_t b = c < 0x100 ? c : c <= 0x120 ? c - 0x100 : c <= 0x142 ? c - 0x121 + 0x7F : 0xAD;
+    return tfm__letter_of_byte(b) == c ? (int)b : -1;
+}
+
+/* Finds a pair for byte-level BPE: two tokens that the file merges. */
+static int tfm__byte_bpe_find_pair(tfm__lattice *b, int32_t at, tfm__pair *pair) {
+    const tfm__byte_bpe *p = b->side->bpe;
+    int32_t left = b->cells[at].id, right = b->cells[at + b->cells[at].to.size].id;
+    int64_t i = left ? p->ends[left - 1] : 0, end = p->ends[left];
+    TFM__BISECT(i, end, middle, p->merges[middle].right < right)
+    if (i == end || p->merges[i].right != right) return 0;
+    pair->rank = -p->merges[i].rank;
+    pair->symbol = p->merges[i].becomes;
+    return 1;
+}
+
+/* ---- the model file ---- */
+
+enum { TFM__MOST_MERGED = 8000 }; /* bytes of what a merge makes, as a vocabulary spells it */
+
+/* Returns whether the line whole is spelled as left and right together. */
+static int tfm__is_join(const char *left, const char *right, const char *whole) {
+    const char *end = whole + TFM__MOST_MERGED;
+    for (; !tfm__is_line_end(*left) && *left == *whole && whole < end; left++) whole++;
+    if (!tfm__is_line_end(*left)) return 0;
+    for (; !tfm__is_line_end(*right) && *right == *whole && whole < end; right++) whole++;
+    TFM__COUNT_TEXT(TFM__MOST_MERGED - (end - whole) + 1);
+    return tfm__is_line_end(*right) && tfm__is_line_end(*whole);
+}
+
+/* Returns the two tokens of a row of merges as one number, in the order of sorted merges. */
+static uint64_t tfm__merge_pair(const void *row) {
+    const unsigned char *m = (const unsigned char *)row;
+    return tfm__little_endian(m, 4) << 32 | tfm__little_endian(m + 4, 4);
+}
+static int tfm__compare_merges(const void *a, const void *b) {
+    uint64_t x = tfm__merge_pair(a), y = tfm__merge_pair(b);
+    TFM__COUNT_TEXT(1);
+    return x < y ? -1 : x > y;
+}
+
+/* Checks merges against the side's vocabulary, and sorts them. */
+static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_tensor *merges) {
+    const tfm__vocabulary *v = &side->vocabulary;
+    unsigned char *m = (unsigned char *)merges->data;
+    tfm__byte_bpe *p = side->bpe;
+    int64_t n = merges->dims[0], i, k, id;
+    void **rows;
+    if (n > INT32_MAX || merges->dims[1] != 3)
+        return TFM__FAIL_TENSOR(l, "%s_merges is %t, expected [n, 3]", side->name, merges);
+    TFM__TRY(TFM__NEW(&l->model->pool, n, &p->merges, l->err));
+    TFM__TRY(TFM__NEW(&l->model->pool, v->n, &p->ends, l->err));
+    TFM__TRY(TFM__NEW(&l->file->pool, n, &rows, l->err));
+    for (i = 0; i < n; i++) {
+        const char *line[3];
+        rows[i] = m + 12 * i;
+        for (k = 0; k < 3; k++) {
+            id = tfm__u32_at(m, 3 * i + k);
+            if (id >= v->n)
+                return TFM__FAIL_TENSOR(l, "%s_merges, row %i: token %i, the vocabulary has %d",
+                                        side->name, i, id, v->n);
+            line[k] = v->text + v->line_offsets[id];
+        }
+        if (!tfm__is_join(line[0], line[1], line[2]))
+            return TFM__FAIL_TENSOR(
+                l,
+                "%s_merges, row %i: the third token is not spelled as the other two, "
+                "in at most %d bytes",
+                side->name, i, (int32_t)TFM__MOST_MERGED);
+    }
+    tfm__sort(rows, n, tfm__compare_merges);
+    for (i = id = 0; i < n; i++) {
+        const unsigned char *row = (const unsigned char *)rows[i];
+        tfm__merge *merge = &p->merges[i];
+        if (i && tfm__compare_merges(rows[i - 1], row) == 0)
+            return TFM__FAIL_TENSOR(l, "%s_merges: rows %i and %i merge the same", side->name,
+                                    tfm__min(merge[-1].rank, (row - m) / 12),
+                                    tfm__max(merge[-1].rank, (row - m) / 12));
+        while (id < (int64_t)(tfm__merge_pair(row) >> 32)) p->ends[id++] = (int32_t)i;
+        merge->right = (int32_t)tfm__u32_at(row, 1);
+        merge->becomes = (int32_t)tfm__u32_at(row, 2);
+        merge->rank = (int32_t)((row - m) / 12);
+    }
+    while (id < v->n) p->ends[id++] = (int32_t)n;
+    return TFM_OK;
+}
+
+static tfm_status tfm__byte_bpe_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    int has_vocabulary;
+    tfm_tensor merges;
+    TFM__TRY(tfm__vocabulary_load(l, side, shared));
+    has_vocabulary = side->vocabulary.text &&
+                     (!shared || side->vocabulary.text != shared->vocabulary.text);
+    TFM__TRY(tfm__load_array(l, side->name, "_merges", TFM_DTYPE_U32, 2, NULL, &merges));
+    side->bpe = shared ? shared->bpe : NULL;
+    if (!has_vocabulary && !merges.rank && side->bpe) return TFM_OK;
+    if (!has_vocabulary || !merges.rank)
+        return tfm__text_missing(l, side, has_vocabulary ? "merges" : "vocabulary");
+    TFM__TRY(TFM__NEW(&l->model->pool, 1, &side->bpe, l->err));
+    memset(side->bpe, 0, sizeof *side->bpe);
+    return tfm__read_merges(l, side, &merges);
+}
+
+static tfm_status tfm__byte_bpe_build(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    tfm__byte_bpe *p = side->bpe;
+    char letter[4];
+    int64_t i;
+    (void)l;
+    if (shared && shared->bpe == p) return TFM_OK;
+    tfm__build_classes(&p->classes);
+    for (i = 0; i < 256; i++) {
+        char *end = tfm__utf8_put(letter, tfm__letter_of_byte((uint32_t)i));
+        p->bytes[i] = tfm__find_token(&side->vocabulary, letter, end - letter);
+    }
+    return TFM_OK;
+}
+
+/* ---- text to tokens ---- */
+
+/* Returns the class of the character at byte at as GPT-2's expression has it. *n is its bytes. */
+static int tfm__class_at(const tfm__byte_bpe *p, const char *text, size_t size, size_t at, int *n) {
+    uint32_t c = (unsigned char)text[at];
+    int kind;
+    *n = c < 0x80 ? 1 : tfm__utf8_next(text + at, size - at, &c);
+    kind = tfm__class_of(&p->classes, c);
+    if (kind == TFM__CLASS_MARK) return TFM__CLASS_OTHER;
+    return kind == TFM__CLASS_OTHER_NUMBER ? TFM__CLASS_NUMBER : kind;
+}
+
+/* Returns where the word that begins at byte at ends, by GPT-2's expression:
+   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
+static size_t tfm__word_end(const tfm__byte_bpe *p, const char *text, size_t size, size_t at) {
+    static const char contractions[] = "s t revem lld ";
+    size_t i, last = at;
+    int n, kind, k;
+    for (k = 0; text[at] == '\'' && k < 14; k += 2) {
+        n = contractions[k + 1] == ' ' ? 1 : 2;
+        if (size - at > (size_t)n && memcmp(text + at + 1, contractions + k, (size_t)n) == 0)
+            return at + 1 + (size_t)n;
+    }
+    kind = tfm__class_at(p, text, size, at, &n);
+    i = at + (size_t)n;
+    if (text[at] == ' ' && i < size) {
+        int next = tfm__class_at(p, text, size, i, &n);
+        if (next != TFM__CLASS_SPACE) kind = next;
+    }
+    for (; i < size && tfm__class_at(p, text, size, i, &n) == kind; i += (size_t)n) last = i;
+    TFM__COUNT_TEXT(i - at + 1);
+    /* of whitespace before a word its last character is left, for that word if it is a space */
+    return kind == TFM__CLASS_SPACE && i < size && last > at ? last : i;
+}
+
+static void tfm__byte_bpe_encode(tfm__lattice *b, int32_t from, int32_t to) {
+    const tfm__byte_bpe *p = b->side->bpe;
+    int32_t at, end, i, size;
+    b->find_pair = tfm__byte_bpe_find_pair;
+    b->has_ids = 1;
+    for (at = from; at < to; at = end) {
+        end = (int32_t)tfm__word_end(p, b->text, (size_t)to, (size_t)at);
+        for (i = at; i < end; i++) {
+            b->cells[i].id = p->bytes[(unsigned char)b->text[i]];
+            tfm__bpe_append(b, i, 1, i == at ? -1 : i - 1);
+        }
+        tfm__bpe_merge(b);
+        for (i = at; i < end; i += size) {
+            size = b->cells[i].to.size;
+            b->cells[i].to.next = i + size;
+        }
+    }
+}
+
+/* Takes the text as it is, with a space before it if the config says so. */
+static void tfm__byte_bpe_normalize(const tfm__side *side, const char *text, int64_t i,
+                                    int64_t size, tfm__normal *o) {
+    if (side->bpe && side->prefix_space && text[i] != ' ') tfm__normal_put(o, " ", 1, i);
+    if (!o->n_cells) tfm__normal_put(o, text + i, size - i, i);
+    for (; i < size && o->n_cells; i++) tfm__normal_put(o, text + i, 1, i);
+}
+
+/* Cuts a token. Its span has no spaces at its ends, as with the package's trim_offsets. */
+static int tfm__byte_bpe_next(tfm__token_cursor *c, tfm__token *token) {
+    const char *text = c->text.data;
+    size_t at = c->at;
+    if (at >= c->text.size) return 0;
+    token->id = c->cells[at].id;
+    tfm__cursor_take(c, token, at, (size_t)c->cells[at].to.next);
+    token->begin = (size_t)(token->text.data - text);
+    token->end = token->begin + token->text.size;
+    while (token->begin < token->end && text[token->begin] == ' ') token->begin++;
+    while (token->begin < token->end && text[token->end - 1] == ' ') token->end--;
+    TFM__COUNT_TEXT(c->at - at + 1);
+    return 1;
+}
+
+/* ---- tokens to text ---- */
+
+/* Writes the bytes for which a token's letters stand, or its spelling if a character is no
+   letter. */
+static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
+    const tfm__spelling *s = tfm__join_spelling(j, id);
+    int64_t k, size = s ? s->size : 0;
+    uint32_t c = 0;
+    int plain = 0;
+    for (k = 0; k < size && !plain; plain = tfm__byte_of_letter(c) < 0)
+        k += tfm__utf8_next(s->text + k, (size_t)(size - k), &c);
+    for (k = 0; k < size;
+         tfm__join_byte(j, plain ? (unsigned char)s->text[k - 1] : tfm__byte_of_letter(c)))
+        k += plain ? 1 : tfm__utf8_next(s->text + k, (size_t)(size - k), &c);
+}
+
+/* >>added =========================================================================================
+   29. ADDED TOKENS
+   Added tokens are found in a text before the text is cut, as the package tokenizers does: first
+   those of the text as it is, then those of the normalized text between them. The leftmost token
+   wins, and of several at one place the longest. The text between two tokens is normalized and cut
+   by itself. In a normalized text an added token is a mark of five bytes: 255, which no UTF-8 has,
+   and the id.
+   ============================================================================================== */
+
+/* How an added token is found in a text, and whether it gives some. */
+enum { TFM__ADDED_LEFT = 1, TFM__ADDED_RIGHT = 2, TFM__ADDED_SILENT = 4, TFM__ADDED_WORD = 8 };
+enum { TFM__ADDED_NORMALIZED = 16, TFM__ADDED = 32, TFM__ADDED_MARK = 5 };
+
+struct tfm__added_tokens {
+    unsigned char *flags;      /* [V]: TFM__ADDED ... of added tokens */
+    const unsigned char *rows; /* the file's, [n, 2] */
+    int64_t n;
+    tfm__vocabulary passes[2];    /* only .sorted and .n_spellings: of either pass */
+    unsigned char begins[2][256]; /* a token of the pass begins with that byte */
+    tfm__classes classes;
+};
+
+/* Checks a side's added tokens. A target without any shares the source's with the vocabulary. */
+static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    const tfm__vocabulary *v = &side->vocabulary;
+    tfm__added_tokens *t;
+    tfm_tensor rows;
+    int64_t i, id, flags;
+    if (!side->tokenizer->normalize) return TFM_OK;
+    TFM__TRY(tfm__load_array(l, side->name, "_added", TFM_DTYPE_U32, 2, NULL, &rows));
+    if (!rows.rank && shared && shared->vocabulary.text == v->text &&
+        shared->vocabulary.spellings == v->spellings)
+        side->added = shared->added;
+    if (!rows.rank) return TFM_OK;
+    if (rows.dims[1] != 2)
+        return TFM__FAIL_TENSOR(l, "%s_added is %t, expected [n, 2]", side->name, &rows);
+    TFM__TRY(TFM__NEW(&l->model->pool, 1, &t, l->err));
+    memset(t, 0, sizeof *t);
+    TFM__TRY(TFM__NEW(&l->model->pool, v->n, &t->flags, l->err));
+    memset(t->flags, 0, (size_t)v->n);
+    t->rows = (const unsigned char *)rows.data;
+    t->n = rows.dims[0];
+    for (i = 0; i < t->n; i++) {
+        id = tfm__u32_at(t->rows, 2 * i);
+        flags = tfm__u32_at(t->rows, 2 * i + 1);
+        if (id >= v->n || flags >= TFM__ADDED || t->flags[id])
+            return TFM__FAIL_TENSOR(
+                l, "%s_added, row %i is %i, %i: expected another token of %d, and 0 to %d",
+                side->name, i, id, flags, v->n, TFM__ADDED - 1);
+        t->flags[id] = (unsigned char)(TFM__ADDED | flags);
+    }
+    side->added = t;
+    return TFM_OK;
+}
+
+/* Sorts the added tokens by their spellings, when the vocabulary has its own. */
+static tfm_status tfm__added_build(tfm__loader *l, tfm__side *side) {
+    const tfm__vocabulary *v = &side->vocabulary;
+    tfm__added_tokens *t = side->added;
+    int64_t i;
+    int pass;
+    tfm__build_classes(&t->classes);
+    for (pass = 0; pass < 2; pass++) {
+        tfm__vocabulary *of_pass = &t->passes[pass];
+        TFM__TRY(TFM__NEW(&l->model->pool, t->n, &of_pass->sorted, l->err));
+        for (i = 0; i < t->n; i++) {
+            int64_t id = tfm__u32_at(t->rows, 2 * i);
+            tfm__spelling *s = &v->spellings[v->tokens[id]];
+            if (pass != ((t->flags[id] & TFM__ADDED_NORMALIZED) != 0)) continue;
+            of_pass->sorted[of_pass->n_spellings++] = s;
+            t->begins[pass][(unsigned char)*s->text] = 1;
+        }
+        tfm__sort(of_pass->sorted, of_pass->n_spellings, tfm__compare_spellings);
+    }
+    return TFM_OK;
+}
+
+/* An added token, and with the whitespace that it takes first to last; id -1: all at the end. */
+typedef struct tfm__added {
+    size_t first, begin, end, last;
+    int32_t id;
+} tfm__added;
+
+/* The character that a text has at byte at after the rules (NULL: none), or with is_before the one
+   before that byte; *step: the bytes that it was made of. 0: none. */
+static uint32_t tfm__char_beside(const tfm__charsmap *rules, const char *text, size_t from,
+                                 size_t size, size_t at, int is_before, size_t *step) {
+    uint32_t c = 0;
+    for (*step = 0; is_before ? at - *step > from : at + *step < size;) {
+        size_t begin = is_before ? at - *step - 1 : at + *step, end = is_before ? at - *step : size;
+        const char *out;
+        int64_t n;
+        while (is_before && tfm__is_inside(text, size, begin)) begin--;
+        end = rules ? (size_t)tfm__mapped_prefix(rules, text + begin, (int64_t)(end - begin), &out,
+                                                 &n)
+                    : (size_t)(n = tfm__utf8_next(out = text + begin, end - begin, &c));
+        *step = is_before ? at - begin : *step + end;
+        if (!n) continue; /* the rules take it away */
+        begin = is_before ? (size_t)n - 1 : 0;
+        while (tfm__is_inside(out, (size_t)n, begin)) begin--;
+        (void)tfm__utf8_next(out + begin, (size_t)n - begin, &c);
+        return c;
+    }
+    return 0;
+}
+
+static int tfm__is_word(const tfm__added_tokens *t, uint32_t c) {
+    int kind = tfm__class_of(&t->classes, c);
+    return kind >= TFM__CLASS_LETTER && kind <= TFM__CLASS_MARK;
+}
+
+/* Finds the first added token of a pass from byte from on, in bytes begin to size of a text. */
+static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *text, size_t begin,
+                                  size_t size, size_t from) {
+    const tfm__added_tokens *t = side->added;
+    const tfm__charsmap *rules = pass && side->spm ? &side->spm->map : NULL;
+    const char *out = NULL;
+    size_t at = from, n = 0, step;
+    int64_t n_out = 1;
+    tfm__added a;
+    a.id = -1;
+    for (; t->passes[pass].n_spellings && at < size; at += step) {
+        out = text + at;
+        step = 1;
+        if (rules)
+            step = (size_t)tfm__mapped_prefix(rules, out, (int64_t)(size - at), &out, &n_out);
+        if (!n_out || !t->begins[pass][(unsigned char)*out]) continue;
+        a.id = tfm__longest_token(&t->passes[pass], NULL, rules, text + at, size - at, &n);
+        if (a.id < 0) continue;
+        if (!(t->flags[a.id] & TFM__ADDED_WORD) ||
+            (!tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at, 1, &step)) &&
+             !tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at + n, 0, &step))))
+            break;
+        a.id = -1; /* what is inside it is not looked for */
+        step = n;
+    }
+    TFM__COUNT_TEXT(at - from + 1);
+    a.first = a.begin = a.id < 0 ? size : at;
+    a.end = a.last = a.id < 0 ? size : at + n;
+    if (a.id < 0) return a;
+    while (t->flags[a.id] & TFM__ADDED_LEFT &&
+           tfm__is_space(tfm__char_beside(rules, text, from, size, a.first, 1, &step)))
+        a.first -= step;
+    while (t->flags[a.id] & TFM__ADDED_RIGHT &&
+           tfm__is_space(tfm__char_beside(rules, text, from, size, a.last, 0, &step)))
+        a.last += step;
+    return a;
+}
+
+/* Normalizes bytes at to end of a text: between the added tokens of a pass as the next pass
+   does. */
+static void tfm__normal_parts(const tfm__side *side, int pass, const char *text, size_t at,
+                              size_t end, tfm__normal *o) {
+    char mark[TFM__ADDED_MARK] = "\xFF";
+    size_t begin = at;
+    int64_t k;
+    if (side->added && pass < 2) {
+        while (at < end) {
+            tfm__added a = tfm__next_added(side, pass, text, begin, end, at);
+            o->before_added = a.id >= 0;
+            if (a.first > at) tfm__normal_parts(side, pass + 1, text, at, a.first, o);
+            for (k = 0; k < 4; k++) mark[k + 1] = (char)((uint32_t)a.id >> 8 * k);
+            if (a.id >= 0) { /* the origins of its bytes tell where the token is */
+                tfm__normal_put(o, mark, 1, (int64_t)a.first);
+                tfm__normal_put(o, mark + 1, 3, (int64_t)a.begin);
+                tfm__normal_put(o, mark + 4, 1, (int64_t)a.end);
+            }
+            at = a.last;
+        }
+    } else {
+        side->tokenizer->normalize(side, text, (int64_t)at, (int64_t)end, o);
+    }
+}
+
+/* Normalizes a text, whitespace alone to nothing. Returns the bytes of the result. If they are over
+   the capacity, it is incomplete, and up to three bytes for each part are counted too many. */
+static int64_t tfm__normal_text(const tfm__side *side, const tfm_text *text, tfm__normal *o) {
+    if (text->size && !(side->keep_trailing && tfm__run(text, 0, 1) == text->size))
+        tfm__normal_parts(side, 0, text->data, 0, text->size, o);
+    return o->n;
+}
+
+/* Cuts the text between marks of added tokens. */
+static void tfm__encode(tfm__lattice *b, int has_marks) {
+    int32_t at = 0, end, i;
+    for (i = 0; i < b->n_splits; i++) b->splits[i] = -1;
+    for (; at < b->n; at = end + TFM__ADDED_MARK) {
+        const char *mark = NULL;
+        if (has_marks) mark = (const char *)memchr(b->text + at, 0xFF, (size_t)(b->n - at));
+        end = mark ? (int32_t)(mark - b->text) : b->n;
+        if (end > at && !b->side->has_bytes) b->side->tokenizer->encode(b, at, end);
+        if (!mark) break;
+        b->cells[end].id = -1;
+        b->cells[end].to.next = end + TFM__ADDED_MARK;
+    }
+}
+
+/* ---- a text to cells ---- */
+
+/* Returns whether a side's texts need cells: bytes do to find added tokens. */
+static int tfm__has_cells(const tfm__side *side) {
+    return side->tokenizer->normalize && (!side->has_bytes || side->added);
+}
+
+/* Sets from.origin of the cells of a text that was cut. */
+static void tfm__lattice_origins(tfm__token_cursor *c) {
+    const tfm__sentencepiece *p = c->side->spm;
+    int64_t n = (int64_t)c->text.size, body = n, i;
+    tfm__normal o = {NULL, 0, 0, c->cells, n + 1, 0};
+    if (p && p->dummy_prefix && p->suffix) body -= p->escape ? TFM__SPACE_PIECE : 1;
+    c->cells[body].from.origin = -1;
+    if (tfm__normal_text(c->side, &c->source, &o) == n)
+        c->cells[body].from.origin = (int32_t)c->source.size;
+    /* else a space stood there, and was taken away */
+    for (i = body + 1; i <= n; i++) c->cells[i].from.origin = c->cells[body].from.origin;
+}
+
+static tfm_status tfm__lattice_alloc(tfm__lattice *b, const tfm__side *side, int64_t n,
+                                     tfm_arena *scratch, tfm_error *err) {
+    const tfm__sentencepiece *p = side->spm; /* NULL: byte-level BPE, or bytes */
+    if (n > INT32_MAX / 2)
+        return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
+                         n, (int64_t)(INT32_MAX / 2));
+    memset(b, 0, sizeof *b);
+    b->side = side;
+    b->n = (int32_t)n;
+    TFM__TRY(TFM__TAKE(scratch, n, 1, &b->text, err));
+    TFM__TRY(TFM__TAKE(scratch, n + 1, 1, &b->cells, err));
+    if (p ? p->bpe : !side->has_bytes) TFM__TRY(TFM__TAKE(scratch, 2 * n, 1, &b->heap, err));
+    if (!p || !p->bpe || !p->has_unused) return TFM_OK;
+    b->n_splits = p->vocabulary.n;
+    return TFM__TAKE(scratch, b->n_splits, 1, &b->splits, err);
+}
+
+/* Normalizes a text and cuts it into pieces: from cell 0 by to.next to cell n. */
+static tfm_status tfm__lattice_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
+    tfm_arena all = tfm__scratch_begin(scratch);
+    tfm__normal o = {NULL, 0, 0, NULL, 0, 0};
+    tfm__lattice b;
+    if (!scratch->measuring && scratch->size > scratch->used) {
+        /* the text comes first in the scratch: it is in its place at once */
+        o.text = (char *)scratch->data + scratch->used;
+        o.capacity = (int64_t)(scratch->size - scratch->used);
+    }
+    (void)tfm__normal_text(c->side, &c->source, &o);
+    TFM__TRY(tfm__lattice_alloc(&b, c->side, o.n, &all, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (!scratch->measuring && o.n) tfm__encode(&b, c->side->added != NULL);
+    c->cells = b.cells;
+    c->text = tfm_text_make(b.text, (size_t)b.n);
+    return TFM_OK;
+}
+
+/* >>tokens ========================================================================================
+   30. TEXTS TO IDS AND BACK
+   What a model needs to read and to write texts, of which kind they may be. A text is checked to be
+   UTF-8 once, so steps along it cannot fail. Relies on the sections of the kinds of text.
+   ============================================================================================== */
+
+/* ---- the texts of a model file ---- */
+
+/* In the order of tfm_text_kind. */
+static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_KIND_COUNT] = {
+    {tfm__vocabulary_load, NULL, NULL, tfm__words_next, NULL, NULL, tfm__words_join, 0, 0},
+    {tfm__vocabulary_load, NULL, NULL, tfm__characters_next, NULL, NULL, tfm__pieces_join,
+     INT32_MAX, 0},
+    {tfm__vocabulary_load, NULL, tfm__pieces_begin, tfm__pieces_next, NULL, NULL, tfm__pieces_join,
+     INT32_MAX, 0},
+    {tfm__spm_load, tfm__spm_build_side, tfm__lattice_begin, tfm__spm_next, tfm__spm_normalize,
+     tfm__spm_encode, tfm__spm_join, 1, 1},
+    {tfm__bytes_load, NULL, tfm__lattice_begin, tfm__bytes_next, tfm__byte_bpe_normalize, NULL,
+     tfm__bytes_join, 0, -1},
+    {tfm__byte_bpe_load, tfm__byte_bpe_build, tfm__lattice_begin, tfm__byte_bpe_next,
+     tfm__byte_bpe_normalize, tfm__byte_bpe_encode, tfm__byte_bpe_join, 0, 0}};
+
+/* Loads what a kind of text needs. Tensors of another kind are an error that names the kind. */
+static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, tfm_text_kind kind,
+                                 const tfm__side *shared) {
+    static const char *const suffixes[] = {"vocabulary", "sentencepiece", "merges", "added"};
+    char name[TFM__NAME];
+    size_t i;
+    side->tokenizer = &tfm__tokenizers[kind];
+    side->marks = side->tokenizer->marks;
+    side->prefix_space = l->model->config.prefix_space;
+    TFM__TRY(side->tokenizer->load(l, side, shared));
+    TFM__TRY(tfm__added_load(l, side, shared));
+    for (i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        int64_t at;
+        tfm__format(name, sizeof name, "%s_%s", side->name, suffixes[i]);
+        at = tfm_safetensors_find(l->file, name);
+        if (at >= 0 && !tfm__file_entry_at(l->file, at)->is_used)
+            return TFM__FAIL_CONFIG(l->err, "'%s_text' is %s, but tensor '%s' is there", side->name,
+                                    tfm_text_kind_name(kind), name);
+    }
+    return TFM_OK;
+}
+
+/* Maps ids to the target's pieces by spelling. Tokens that steer the decoder have no text. */
+static tfm_status tfm__map_target(tfm__loader *l) {
+    const tfm_config *c = &l->model->config;
+    tfm__side *side = &l->model->target;
+    const tfm__vocabulary *v = &side->vocabulary,
+                          *pieces = side->spm ? &side->spm->vocabulary : NULL;
+    int32_t i, *piece;
+    TFM__TRY(TFM__NEW(&l->model->pool, c->tgt_vocab_size, &side->pieces, l->err));
+    for (i = 0, piece = side->pieces; i < c->tgt_vocab_size; i++, piece++) {
+        int flags = i < v->n && side->added ? side->added->flags[i] : 0;
+        const tfm__spelling *s = i < v->n ? &v->spellings[v->tokens[i]] : NULL;
+        if (!s || i == c->start || i == c->end || i == c->tgt_pad || i == c->forced ||
+            flags & TFM__ADDED_SILENT || (side->has_bytes && !flags))
+            *piece = TFM__ID_DROPPED;
+        else if (flags || !pieces) *piece = TFM__ID_PLAIN;
+        else if (v->spellings == pieces->spellings) *piece = i; /* pieces are the tokens */
+        else *piece = tfm__find_token(pieces, s->text, s->size);
+    }
+    for (i = 0; i < c->n_languages; i++)
+        if (c->languages[i].id < c->tgt_vocab_size)
+            side->pieces[c->languages[i].id] = TFM__ID_DROPPED;
+    return TFM_OK;
+}
+
+/* Loads the texts of both sides. A source without embedding has no text. */
+static tfm_status tfm__load_text(tfm__loader *l) {
+    tfm__side *source = &l->model->source, *target = &l->model->target;
+    tfm_config *c = &l->model->config;
+    source->unk = c->src_unk;
+    source->start = c->src_start;
+    source->end = c->src_end;
+    target->unk = c->tgt_unk;
+    target->start = c->start;
+    target->end = c->end;
+    target->clean_up = c->clean_up;
+    TFM__TRY(tfm__load_side(l, source, c->src_text, NULL));
+    TFM__TRY(tfm__load_side(l, target, c->tgt_text, source));
+    c->has_text = tfm__has_text(source);
+    if (c->has_text && !tfm__has_text(target)) return tfm__text_missing(l, target, "vocabulary");
+    if (!c->has_text && tfm__has_text(target) && c->src_vocab_size)
+        return tfm__text_missing(l, source, "vocabulary");
+    return TFM_OK;
+}
+
+/* Builds a side's tables. */
+static tfm_status tfm__build_side(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    tfm__vocabulary *v = &side->vocabulary;
+    if (v->text && shared && v->text == shared->vocabulary.text) *v = shared->vocabulary;
+    else if (v->text) TFM__TRY(tfm__build_vocabulary(v, &l->model->pool, l->err));
+    if (side->tokenizer->build) TFM__TRY(side->tokenizer->build(l, side, shared));
+    return side->added && (!shared || side->added != shared->added) ? tfm__added_build(l, side)
+                                                                    : TFM_OK;
+}
+
+/* Builds the tables of both sides, when the whole file is checked. */
+static tfm_status tfm__build_text(tfm__loader *l) {
+    tfm_model *m = l->model;
+    TFM__TRY(tfm__build_side(l, &m->source, NULL));
+    TFM__TRY(tfm__build_side(l, &m->target, &m->source));
+    return m->target.vocabulary.n ? tfm__map_target(l) : TFM_OK;
+}
+
+/* Finds the id of a language's code of size bytes. An unknown code is an error with the three codes
+   that begin most alike. */
+static tfm_status tfm__find_language(const tfm_config *c, const char *code, size_t size,
+                                     int32_t *id, tfm_error *err) {
+    const char *nearest[3] = {"", "", ""};
+    char wanted[TFM__CODE];
+    size_t n = size < sizeof wanted ? size : sizeof wanted - 1;
+    int32_t i;
+    int n_nearest = 0, alike;
+    memcpy(wanted, code, n);
+    wanted[n] = 0;
+    for (i = 0; i < c->n_languages; i++)
+        if (size == n && strcmp(wanted, c->languages[i].code) == 0) {
+            *id = c->languages[i].id;
+            return TFM_OK;
+        }
+    if (!c->n_languages)
+        return tfm__fail(err, TFM_E_TOKEN, "the model has no languages, so not '%s'", wanted);
+    for (alike = TFM__CODE; alike >= 0; alike--)
+        for (i = 0; i < c->n_languages && n_nearest < 3; i++)
+            if (strncmp(wanted, c->languages[i].code, (size_t)alike) == 0 &&
+                strncmp(wanted, c->languages[i].code, (size_t)alike + 1) != 0)
+                nearest[n_nearest++] = c->languages[i].code;
+    return tfm__fail(err, TFM_E_TOKEN, "the model has no language '%s'; near it: %s %s %s", wanted,
+                     nearest[0], nearest[1], nearest[2]);
+}
+
+TFM_DEF tfm_status tfm_language_find(const tfm_model *model, const char *code, int32_t *id,
+                                     tfm_error *err) {
+    if (!model || !code || !id) return tfm__fail(err, TFM_E_ARGUMENT, "model, code or id is NULL");
+    return tfm__find_language(&model->config, code, strlen(code), id, err);
+}
+
+/* Steps over ">>code<<" before a text if the model's sources begin with the language to translate
+   into. Without a label *id stays as it is. */
+static tfm_status tfm__take_language(const tfm_config *c, tfm_text *text, int32_t *id,
+                                     tfm_error *err) {
+    const char *at = text->data, *end, *code;
+    if (c->src_language != TFM_LANGUAGE_USE_TARGET || !text->size) return TFM_OK; /* may be NULL */
+    end = at + text->size;
+    at += tfm__run(text, 0, 1);
+    if (end - at < 4 || memcmp(at, ">>", 2) != 0) return TFM_OK;
+    for (code = at += 2; end - at >= 2 && (at[0] != '<' || at[1] != '<'); at++)
+        if ((unsigned char)*at <= ' ') return TFM_OK; /* no code, but a text about arrows */
+    TFM__COUNT_TEXT(at - text->data);
+    if (end - at < 2) return TFM_OK;
+    TFM__TRY(tfm__find_language(c, code, (size_t)(at - code), id, err));
+    *text = tfm_text_make(at + 2, (size_t)(end - at - 2));
+    return TFM_OK;
+}
+
+static tfm_status tfm__no_language(tfm_error *err) {
+    return tfm__fail(err, TFM_E_STATE,
+                     "the model knows several languages: call tfm_languages_set first");
+}
+
+/* Checks that a caller's text is not NULL, has a size that int32_t can count, and is UTF-8. */
+static tfm_status tfm__check_text(const tfm_text *text, const char *what, tfm_error *err) {
+    int64_t fault;
+    if (!text->data && text->size)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s.data is NULL, and its size is not 0", what);
+    if (text->size > INT32_MAX)
+        return tfm__fail(err, TFM_E_TOO_LONG, "%s has over 2147483647 bytes", what);
+    fault = tfm__utf8_fault(text->data, text->size);
+    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s is not UTF-8 at byte %i", what, fault);
+    return TFM_OK;
+}
+
+/* ---- text to tokens ---- */
+
+/* Returns the side's kind of text. The forms with tokens are read as words, except bytes. */
+static const tfm__tokenizer *tfm__tokenizer_of(const tfm__side *side, tfm_text_form form) {
+    return form == TFM_TEXT_FORM_TEXT || side->has_bytes ? side->tokenizer
+                                                         : &tfm__tokenizers[TFM_TEXT_KIND_WORDS];
+}
+
+/* Sets the next token and returns 1, at the end 0. */
+static int tfm__cursor_next(tfm__token_cursor *c, tfm__token *token) {
+    const unsigned char *mark = (const unsigned char *)c->text.data + c->at;
+    if (!c->cells || c->at >= c->text.size || *mark != 0xFF) return c->kind->next(c, token);
+    token->id = (int32_t)tfm__little_endian(mark + 1, 4); /* an added token */
+    token->begin = c->at + 1;
+    token->end = c->at + TFM__ADDED_MARK - 1;
+    c->at = c->first = c->last = c->at + TFM__ADDED_MARK;
+    return 1;
+}
+
+/* Makes a text ready to be cut. Scratch that pieces take is read until the last token; a measuring
+   arena learns its size. config: a source's, whose label may set *language; or NULL. */
+static tfm_status tfm__cursor_begin(tfm__token_cursor *c, const tfm_config *config,
+                                    const tfm__side *side, tfm_text_form form, const tfm_text *text,
+                                    int32_t *language, tfm_arena *scratch, tfm_error *err) {
+    memset(c, 0, sizeof *c);
+    c->side = side;
+    c->kind = tfm__tokenizer_of(side, form);
+    c->form = form;
+    c->source = *text;
+    if (config && form == TFM_TEXT_FORM_TEXT)
+        TFM__TRY(tfm__take_language(config, &c->source, language, err));
+    c->offset = text->size - c->source.size;
+    c->text = c->source;
+    if (!c->kind->begin ||
+        (side->has_bytes && (form != TFM_TEXT_FORM_TEXT || !tfm__has_cells(side))))
+        return TFM_OK;
+    if (scratch) return c->kind->begin(c, scratch, err);
+    return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
+}
+
+/* Where the ids of a text go. */
+typedef struct tfm__ids {
+    int32_t *ids;
+    tfm_span *spans; /* NULL: not wanted */
+    int32_t capacity, *count;
+    int32_t language;  /* before a source; -1: none; TFM__LANGUAGE_UNSET: the text must say it */
+    int32_t *left_out; /* of what capacity has no room for; NULL: that is an error */
+} tfm__ids;
+
+/* Returns whether a token at the front of a source chooses the language to translate into. */
+static int tfm__is_language(const tfm_config *c, int32_t id) {
+    int32_t i;
+    for (i = 0; c->src_language == TFM_LANGUAGE_USE_TARGET && i < c->n_languages; i++)
+        if (c->languages[i].id == id) return 1;
+    return 0;
+}
+
+/* Returns where the source has byte `at` of a text with marks (pieces). */
+static size_t tfm__pieces_origin(const tfm__token_cursor *c, size_t at) {
+    size_t origin = 0, word = 0, n = 0;
+    do {
+        origin += word;
+        origin += tfm__run(&c->source, origin, 1);
+        n += word + TFM__SPACE_PIECE;
+        word = tfm__run(&c->source, origin, 0);
+    } while (word && at >= n + word);
+    return origin + (at > n ? at - n : 0);
+}
+
+/* Says which token the vocabulary lacks, as the source has it, and at which byte it begins. */
+static tfm_status tfm__no_token(tfm__token_cursor *c, const tfm__token *token, tfm_error *err) {
+    enum { SHOWN = 60 };
+    const char *name = c->side->name;
+    char shown[SHOWN + 4];
+    size_t begin = token->begin, end = token->end, n;
+    if (c->cells) {
+        tfm__lattice_origins(c);
+        begin = (size_t)c->cells[begin].from.origin;
+        end = (size_t)c->cells[end].from.origin;
+    } else if (c->text.data != c->source.data) {
+        begin = tfm__pieces_origin(c, begin);
+        end = tfm__pieces_origin(c, end - 1) + 1;
+    }
+    if (end <= begin) end = begin + (begin < c->source.size); /* one of the pieces of a character */
+    while (tfm__is_inside(c->source.data, c->source.size, begin)) begin--;
+    while (tfm__is_inside(c->source.data, c->source.size, end)) end++;
+    n = end - begin < (size_t)SHOWN ? end - begin : (size_t)SHOWN;
+    while (n < end - begin && tfm__is_inside(c->source.data, c->source.size, begin + n)) n--;
+    memcpy(shown, c->source.data + begin, n);
+    memcpy(shown + n, n < end - begin ? "..." : "", n < end - begin ? 4 : 1);
+    return tfm__fail(err, TFM_E_TOKEN,
+                     "\"%s\" at byte %i is not in %s_vocabulary. Change the text, or set %s_unk in "
+                     "the model's config: the id of unknown tokens",
+                     shown, (int64_t)(c->offset + begin), name, name);
+}
+
+/* Puts a token's id, and the span that is begin to end. */
+static void tfm__put_id(tfm__ids *out, int64_t n, int32_t id, size_t begin, size_t end) {
+    tfm_span span = {begin, end};
+    out->ids[n] = id;
+    if (out->spans) out->spans[n] = span;
+}
+
+/* Turns a text into ids, a source with its language, start and end. There are two passes over the
+   tokens: the first counts and checks, so a failure leaves outputs untouched. */
+static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const tfm_text *source,
+                                tfm_text_form form, tfm__ids *out, tfm_arena *scratch,
+                                tfm_error *err) {
+    tfm__token token;
+    tfm__token_cursor cursor;
+    int64_t n, total;
+    int32_t last = -1;
+    int is_source, end, leading;
+    if (!m || !out->count || (!out->ids && out->capacity > 0))
+        return tfm__fail(err, TFM_E_ARGUMENT, "model, ids or count is NULL");
+    is_source = side == &m->source;
+    if (!tfm__has_text(side))
+        return tfm__fail(err, TFM_E_NO_TEXT,
+                         "the model has no %s_vocabulary: use ids, or convert it with one",
+                         side->name);
+    TFM__TRY(tfm__check_text(source, "text", err));
+    TFM__TRY(tfm__cursor_begin(&cursor, is_source ? &m->config : NULL, side, form, source,
+                               &out->language, scratch, err));
+    if (scratch && scratch->measuring) return TFM_OK;
+    for (n = 0; tfm__cursor_next(&cursor, &token); n++) {
+        if (token.id < 0 && side->unk < 0) return tfm__no_token(&cursor, &token, err);
+        if (n == 0 && form != TFM_TEXT_FORM_TEXT && tfm__is_language(&m->config, token.id))
+            out->language = -1;
+        last = token.id;
+    }
+    if (n == 0) { /* blank */
+        *out->count = 0;
+        if (out->left_out) *out->left_out = 0;
+        return TFM_OK;
+    }
+    if (out->language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
+    leading = (is_source && side->start >= 0) + (out->language >= 0);
+    /* ByT5 adds no end token to a whole text that ends with one */
+    end = is_source && side->end >= 0 &&
+          !(side->has_bytes && last == side->end && n + leading <= out->capacity);
+    total = n + end + leading;
+    if (total > out->capacity && (!out->left_out || out->capacity <= end + leading))
+        return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", total,
+                         (int64_t)out->capacity);
+    if (out->left_out) *out->left_out = (int32_t)tfm__max(0, total - out->capacity);
+    total = tfm__min(total, out->capacity);
+    if (out->spans && cursor.cells) tfm__lattice_origins(&cursor);
+    n = 0;
+    if (is_source && side->start >= 0)
+        tfm__put_id(out, n++, side->start, cursor.offset, cursor.offset);
+    if (out->language >= 0) tfm__put_id(out, n++, out->language, cursor.offset, cursor.offset);
+    for (cursor.at = cursor.last = 0; n < total - end && tfm__cursor_next(&cursor, &token);) {
+        if (out->spans && cursor.cells) {
+            token.begin = (size_t)cursor.cells[token.begin].from.origin;
+            token.end = (size_t)cursor.cells[token.end].from.origin;
+        }
+        tfm__put_id(out, n++, token.id < 0 ? side->unk : token.id, cursor.offset + token.begin,
+                    cursor.offset + token.end);
+    }
+    if (end) tfm__put_id(out, n, side->end, source->size, source->size);
+    *out->count = (int32_t)total;
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, tfm_text text, tfm_text_form form,
+                                      int32_t *ids, int32_t capacity, int32_t *count,
+                                      tfm_arena *scratch, tfm_error *err) {
+    tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
+    return tfm__tokenize(model, model ? &model->source : NULL, &text, form, &out, scratch, err);
+}
+
+TFM_DEF tfm_status tfm_model_tokenize_target(const tfm_model *model, tfm_text text,
+                                             tfm_text_form form, int32_t *ids, int32_t capacity,
+                                             int32_t *count, tfm_arena *scratch, tfm_error *err) {
+    tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
+    return tfm__tokenize(model, model ? &model->target : NULL, &text, form, &out, scratch, err);
+}
+
+/* ---- tokens to text ---- */
+
+/* Target ids that become a text, all in range. */
+typedef struct tfm__target_ids {
+    const int32_t *ids;
+    int32_t n;
+    tfm_text_form form;
+    int runs; /* more ids will follow: what the clean-up holds is left out */
+} tfm__target_ids;
+
+/* Writes the text of ids at out, not terminated, and returns its size. out may be NULL. */
+static size_t tfm__join(const tfm__side *side, const tfm__target_ids *target, char *out) {
+    const tfm__tokenizer *kind = tfm__tokenizer_of(side, target->form);
+    tfm__joined j;
+    int32_t i;
+    int pass, k;
+    memset(&j, 0, sizeof j);
+    j.side = side;
+    j.form = target->form;
+    j.out = out;
+    j.clean_up = target->form == TFM_TEXT_FORM_TEXT && side->clean_up;
+    if (target->form == TFM_TEXT_FORM_TEXT && side->spm && side->spm->unmap.units)
+        j.rules = &side->spm->unmap;
+    for (i = 0; i < target->n; i++) kind->join(&j, target->ids[i]);
+    TFM__COUNT_TEXT(target->n);
+    tfm__join_broken(&j);
+    if (j.rules) tfm__join_held(&j, 0);
+    for (pass = 0; pass < 3 && !target->runs; pass++)
+        for (k = 0; k < j.n_clean[pass]; k++) tfm__join_clean(&j, pass + 1, j.clean[pass][k]);
+    return j.size;
+}
+
+/* Writes a terminated text. The size is known before the first byte is written. */
+static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__target_ids *target,
+                                    char *text, size_t capacity, size_t *size, tfm_error *err) {
+    size_t needed;
+    if (!tfm__has_text(side))
+        return tfm__fail(err, TFM_E_NO_TEXT,
+                         "the model has no %s_vocabulary: use ids, or convert it with one",
+                         side->name);
+    needed = tfm__join(side, target, NULL);
+    if (text && needed >= capacity)
+        return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
+                         (int64_t)needed + 1, (int64_t)capacity);
+    if (text) text[tfm__join(side, target, text)] = 0;
+    *size = needed;
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
+                                        tfm_text_form form, char *text, size_t capacity,
+                                        size_t *size, tfm_error *err) {
+    tfm__target_ids target = {ids, count, form, 0};
+    int32_t i;
+    if (!model || (!ids && count > 0) || !size || (!text && capacity))
+        return tfm__fail(err, TFM_E_ARGUMENT, "model, ids, text or size is NULL");
+    for (i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= model->config.tgt_vocab_size)
+            return tfm__fail(err, TFM_E_TOKEN, "position %i: id %i, the vocabulary has %i tokens",
+                             (int64_t)i, (int64_t)ids[i], (int64_t)model->config.tgt_vocab_size);
+    return tfm__join_text_of(&model->target, &target, text, capacity, size, err);
+}
+
+#else /* TRANSFORMER_NO_TEXT: the tensors of texts may stand in the file */
+
+static tfm_status tfm__build_text(tfm__loader *l) {
+    (void)l;
+    return TFM_OK;
+}
+
+static tfm_status tfm__load_text(tfm__loader *l) {
+    static const char *const names[] = {"vocabulary",    "vocabulary_sorted",
+                                        "sentencepiece", "sentencepiece_sorted",
+                                        "merges",        "added"};
+    char name[TFM__NAME];
+    size_t i;
+    for (i = 0; i < 2 * sizeof names / sizeof *names; i++) {
+        tfm__format(name, sizeof name, "_%s", names[i / 2]);
+        (void)tfm__load_claim(l, i % 2 ? "tgt" : "src", name);
+    }
+    return TFM_OK;
+}
+
+#endif /* TRANSFORMER_NO_TEXT */
+
+/* >>weights =======================================================================================
+   31. FROM NAMED TENSORS TO A MODEL
+   The loader asks for every tensor by name, and checks its shape against the sizes known so far. A
+   tensor for which it never asked is an error: a misspelt name, or a part of a model that this
+   library does not compute. Relies on >>model and >>tokens.
+   ============================================================================================== */
 
 enum { TFM__REQUIRED = 1, TFM__INT8_TOO = 2 };
 
@@ -7624,78 +10513,103 @@ static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, const char 
                                  int32_t *columns, tfm_norm_weights *w) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
-    w->kind = c->layer_norm;
+    w->kind = c->norm_kind;
     w->eps = c->layer_norm_eps;
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
     TFM__TRY(tfm__load_float_tensor(l, name, ".weight", 0, columns, NULL, &w->weight));
     return tfm__load_float_tensor(l, name, ".bias", 0, columns, NULL, &w->bias);
 }
 
-/* Loads NAME.in_proj_weight or NAME.{q,k,v}_proj, NAME.out_proj and the norms of heads. The first
-   attention decides how wide heads are. *memory is the width of the input of keys and values, *n_kv
-   how many heads they have. 0 takes any. */
+/* Sizes of an attention while its tensors are loaded. 0: not known yet, and any size fits. */
+typedef struct tfm__head_sizes {
+    int32_t D;      /* columns of the stream, which are known */
+    int32_t H, G;   /* heads of queries, which are known, and of keys and values */
+    int32_t HK, HW; /* columns of all queries, and of all contexts */
+} tfm__head_sizes;
+
+static int32_t tfm__times(int32_t a, int32_t b) {
+    return (int32_t)tfm__min(INT32_MAX, (int64_t)a * b);
+}
+
+/* Divides the rows of NAME.in_proj_weight, which was found, into those of query, key and value.
+   Values may have a width of their own. */
+static tfm_status tfm__load_in_proj(tfm__loader *l, const char *name, tfm__load_found *found,
+                                    tfm__head_sizes *z, tfm__projections *a) {
+    int32_t rows = (int32_t)found->w.rows;
+    tfm_tensor bias;
+    z->G = z->H;
+    if (!z->HW) z->HW = rows / 3;
+    if (!z->HK) z->HK = (rows - z->HW) / 2;
+    if (z->HK < 1 || rows != 2 * (int64_t)z->HK + z->HW)
+        return TFM__FAIL_TENSOR(
+            l, "'%s.in_proj_weight' has %d rows, not %d of query, %d of key, %d of value", name,
+            rows, z->HK, z->HK, z->HW);
+    TFM__TRY(tfm__load_input_factor(l, name, ".in_proj_weight", &found->w));
+    TFM__TRY(tfm__load_weight(l, name, ".in_proj_bias", 0, &rows, NULL, &bias));
+    TFM__TRY(tfm__load_linear_rows(l, found, &bias, 0, z->HK, &a->query));
+    TFM__TRY(tfm__load_linear_rows(l, found, &bias, z->HK, z->HK, &a->key));
+    return tfm__load_linear_rows(l, found, &bias, 2 * (int64_t)z->HK, z->HW, &a->value);
+}
+
+/* Loads NAME.q_proj, k_proj and v_proj. Keys tell how many heads keys and values have. */
+static tfm_status tfm__load_q_k_v_proj(tfm__loader *l, const char *name, int32_t *memory,
+                                       tfm__head_sizes *z, tfm__projections *a) {
+    int32_t K, GK, GW;
+    TFM__TRY(tfm__load_linear(l, name, ".q_proj", TFM__REQUIRED, &z->HK, &z->D, &a->query));
+    K = (int32_t)tfm__max(1, z->HK / z->H);
+    GK = tfm__times(z->G, K);
+    TFM__TRY(tfm__load_linear(l, name, ".k_proj", TFM__REQUIRED, &GK, memory, &a->key));
+    if (!z->G && GK % K == 0) z->G = GK / K;
+    if (z->HK % z->H || z->G < 1 || z->H % z->G)
+        return TFM__FAIL_TENSOR(
+            l,
+            "'%s' projects to %d columns of queries and %d of keys, which do not divide into "
+            "%d heads, or for keys into groups of them",
+            name, z->HK, GK, z->H);
+    GW = tfm__times(z->G, l->model->config.d_value);
+    if (!GW && a->has_out) GW = z->HW / (z->H / z->G);
+    TFM__TRY(tfm__load_linear(l, name, ".v_proj", TFM__REQUIRED, &GW, memory, &a->value));
+    if (!z->HW) z->HW = tfm__times(GW, z->H / z->G);
+    return TFM_OK;
+}
+
+/* Loads NAME.out_proj, NAME.in_proj_weight or NAME.{q,k,v}_proj, and the norms of heads. The first
+   attention of a model decides how wide heads are. *memory is the width of the input of keys and
+   values, *n_kv how many heads these have. 0 takes any. */
 static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const char *suffix,
                                       int32_t *memory, int32_t *n_kv, tfm__projections *a) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     tfm__load_found all;
-    tfm_tensor bias;
-    int32_t H = c->n_heads, D = c->d_model, rows = 0; /* 0: not known yet */
-    int32_t HK = (int32_t)tfm__min(INT32_MAX, (int64_t)H * c->d_key);
-    int32_t HW = (int32_t)tfm__min(INT32_MAX, (int64_t)H * c->d_value);
-    int32_t G = *n_kv || !l->packed ? *n_kv : H, K, GK, GW;
-    a->n_heads = H;
+    tfm__head_sizes z;
+    int32_t rows = 0;
+    z.D = c->d_model, z.H = c->n_heads, z.G = *n_kv || !l->packed ? *n_kv : z.H;
+    z.HK = tfm__times(z.H, c->d_key), z.HW = tfm__times(z.H, c->d_value);
+    a->n_heads = z.H;
     a->scale = c->attention_scale;
     a->cap = c->attention_cap;
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
-    TFM__TRY(tfm__load_linear(l, name, ".out_proj", 0, &D, &HW, &a->out));
+    TFM__TRY(tfm__load_linear(l, name, ".out_proj", 0, &z.D, &z.HW, &a->out));
     a->has_out = a->out.w.data != NULL;
     memset(&all, 0, sizeof all);
-    if (!*memory || *memory == D)
-        TFM__TRY(tfm__load_matrix(l, name, ".in_proj_weight", 0, &rows, &D, &all));
+    if (!*memory || *memory == z.D)
+        TFM__TRY(tfm__load_matrix(l, name, ".in_proj_weight", 0, &rows, &z.D, &all));
     if (all.w.data) {
-        /* the rows are query, key, value; values may have a width of their own */
-        *memory = D;
-        G = H;
-        if (!HW) HW = rows / 3;
-        if (!HK) HK = (rows - HW) / 2;
-        if (HK < 1 || rows != 2 * (int64_t)HK + HW)
-            return TFM__FAIL_TENSOR(
-                l, "'%s.in_proj_weight' has %d rows, not %d of query, %d of key, %d of value", name,
-                rows, HK, HK, HW);
-        TFM__TRY(tfm__load_input_factor(l, name, ".in_proj_weight", &all.w));
-        TFM__TRY(tfm__load_weight(l, name, ".in_proj_bias", 0, &rows, NULL, &bias));
-        TFM__TRY(tfm__load_linear_rows(l, &all, &bias, 0, HK, &a->query));
-        TFM__TRY(tfm__load_linear_rows(l, &all, &bias, HK, HK, &a->key));
-        TFM__TRY(tfm__load_linear_rows(l, &all, &bias, 2 * (int64_t)HK, HW, &a->value));
-    } else {
-        TFM__TRY(tfm__load_linear(l, name, ".q_proj", TFM__REQUIRED, &HK, &D, &a->query));
-        K = (int32_t)tfm__max(1, HK / H);
-        GK = (int32_t)tfm__min(INT32_MAX, (int64_t)G * K);
-        TFM__TRY(tfm__load_linear(l, name, ".k_proj", TFM__REQUIRED, &GK, memory, &a->key));
-        if (!G && GK % K == 0) G = GK / K;
-        if (HK % H || G < 1 || H % G)
-            return TFM__FAIL_TENSOR(
-                l,
-                "'%s' projects to %d columns of queries and %d of keys, which do not divide into "
-                "%d heads, or for keys into groups of them",
-                name, HK, GK, H);
-        GW = (int32_t)tfm__min(INT32_MAX, (int64_t)G * c->d_value);
-        if (!GW && a->has_out) GW = HW / (H / G);
-        TFM__TRY(tfm__load_linear(l, name, ".v_proj", TFM__REQUIRED, &GW, memory, &a->value));
-        if (!HW) HW = (int32_t)tfm__min(INT32_MAX, (int64_t)GW * (H / G));
-    }
-    *n_kv = a->n_kv = G;
+        *memory = z.D;
+        TFM__TRY(tfm__load_in_proj(l, name, &all, &z, a));
+    } else TFM__TRY(tfm__load_q_k_v_proj(l, name, memory, &z, a));
+    *n_kv = a->n_kv = z.G;
     /* without an output projection the contexts themselves are added to the stream */
-    if (!a->has_out && HW != D)
+    if (!a->has_out && z.HW != z.D)
         return TFM__FAIL_TENSOR(
-            l, "'%s.out_proj.weight' is missing, and values have %d columns, not %d", name, HW, D);
-    if (HK % H || HW % H)
+            l, "'%s.out_proj.weight' is missing, and values have %d columns, not %d", name, z.HW,
+            z.D);
+    if (z.HK % z.H || z.HW % z.H)
         return TFM__FAIL_TENSOR(
-            l, "'%s' projects to %d and %d columns, which do not divide into %d heads", name, HK,
-            HW, H);
-    a->K = c->d_key = HK / H;
-    a->W = c->d_value = HW / H;
+            l, "'%s' projects to %d and %d columns, which do not divide into %d heads", name, z.HK,
+            z.HW, z.H);
+    a->K = c->d_key = z.HK / z.H;
+    a->W = c->d_value = z.HW / z.H;
     TFM__TRY(tfm__load_norm(l, name, ".q_norm", &c->d_key, &a->query_norm));
     return tfm__load_norm(l, name, ".k_norm", &c->d_key, &a->key_norm);
 }
@@ -7752,7 +10666,7 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
     int32_t *D = &c->d_model;
     tfm__format(self, sizeof self, "%s.self_attn.", prefix);
     tfm__format(ssru, sizeof ssru, "%s.ssru", prefix);
-    layer->order = c->norm;
+    layer->order = c->norm_order;
     if (has_cross && tfm__file_has_prefix(l->file, ssru)) {
         if (tfm__file_has_prefix(l->file, self))
             return TFM__FAIL_TENSOR(l, "'%s' has both self_attn and ssru", prefix);
@@ -7920,10 +10834,6 @@ static tfm_status tfm__load_lexicon(tfm__loader *l) {
     l->model->lexicon.offsets = data[0], l->model->lexicon.ids = data[1];
     return TFM_OK;
 }
-
-/* Load and build vocabularies and tokenizers of both sides: >>text. */
-static tfm_status tfm__load_text(tfm__loader *l);
-static tfm_status tfm__build_text(tfm__loader *l);
 
 /* Checks one field of the struct at base by its rule. */
 static tfm_status tfm__config_check_field(const tfm__config_field *f, const void *base,
@@ -8108,7 +11018,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
         TFM__TRY(tfm__load_stack(l, "encoder", 0, &c->n_encoder_layers, &c->d_ff, &m->encoder));
     TFM__TRY(tfm__load_stack(l, "decoder", 1, &c->n_decoder_layers, &c->d_ff_decoder, &m->decoder));
     if (!c->d_input) c->d_ff = c->d_ff_decoder, c->n_kv_heads = c->n_kv_heads_decoder;
-    if (c->layer_norm == TFM_NORM_KIND_LAYER_NORM_UNBIASED && c->d_model < 2)
+    if (c->norm_kind == TFM_NORM_KIND_LAYER_NORM_UNBIASED && c->d_model < 2)
         return TFM__FAIL_CONFIG(l->err,
                                 "'layer_norm' is layer_norm_unbiased and d_model is 1: d_model "
                                 "must be at least 2");
@@ -8216,10 +11126,12 @@ TFM_DEF void tfm_model_free(tfm_model *model) {
     if (model) tfm__pool_free(model->pool);
 }
 
-TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &model->config; }
+TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) {
+    return model ? &model->config : NULL;
+}
 
 /* >>session =======================================================================================
-   24. SESSIONS
+   32. SESSIONS
    One arena holds everything. A pass works on a group of rows that fits the scratch, so memory has
    a bound for any batch. A row's results are the same bits in every batch, because no sum has terms
    of two rows.
@@ -8231,8 +11143,7 @@ TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &mod
    that the loader has checked.
    ============================================================================================== */
 
-enum { TFM__GROUP = 512 };         /* positions of a pass; more if one sentence is longer */
-enum { TFM__LANGUAGE_UNSET = -2 }; /* the model needs tfm_languages_set, which was not called yet */
+enum { TFM__GROUP = 512 };     /* positions of a pass; more if one sentence is longer */
 enum { TFM__NO_ID = -2 };      /* id of a source position that has no id: neither token nor -1 */
 enum { TFM__TEXT_BYTES = 64 }; /* bytes of normalized text for each of max_source tokens */
 
@@ -8267,24 +11178,26 @@ typedef struct tfm__beam {
 } tfm__beam;
 
 typedef struct tfm__sentence {
-    const int32_t *prompt, *prefix, *draft; /* of its request; prompt NULL: the start token */
+    const int32_t *prompt, *prefix; /* of its request; prompt NULL: the start token */
+    struct {
+        const int32_t *ids;
+        int32_t n;      /* 0: it has no draft */
+        int32_t at;     /* the token that is expected next, number n after the last */
+        int32_t most;   /* how many tokens the next step may verify */
+        int32_t credit; /* how many tokens may still be verified in vain */
+    } draft;
     uint64_t seed;
-    tfm_status status;    /* of its request; if it failed, its row of out_ids has the message */
-    int32_t cap;          /* maximum number of tokens, the end token included */
-    int32_t n_prompt;     /* ids that the decoder reads before them: of the prompt, or the start */
-    int32_t first;        /* a forced first token, or -1 */
-    int32_t n_prefix;     /* tokens of the prefix after it */
-    int32_t n_draft;      /* tokens of the draft */
-    int32_t position;     /* of the token that the next step chooses */
-    int32_t n_live;       /* running hypotheses of all its beams; 0 means that it is done */
-    int32_t n_beams;      /* 1, or after the split one for each sample or alternative */
-    int32_t is_split;     /* 1: samples and alternatives have beams of their own */
-    int32_t first_logits; /* its first row in the last step's logits, -1 if it has none; with a
-                             draft, the row that gave its last token */
-    /* of a draft (tfm__draft_follow): */
-    int32_t draft_at; /* the draft's token that is expected next */
-    int32_t block;    /* how many tokens the next step may verify */
-    int32_t credit;   /* how many tokens may still be verified in vain */
+    tfm_status status;  /* of its request; if it failed, its row of out_ids has the message */
+    int32_t cap;        /* maximum number of tokens, the end token included */
+    int32_t n_prompt;   /* ids that the decoder reads before them: of the prompt, or the start */
+    int32_t first;      /* a forced first token, or -1 */
+    int32_t n_prefix;   /* tokens of the prefix after it */
+    int32_t position;   /* of the token that the next step chooses */
+    int32_t n_live;     /* running hypotheses of all its beams; 0 means that it is done */
+    int32_t n_beams;    /* 1, or after the split one for each sample or alternative */
+    int32_t is_split;   /* 1: samples and alternatives have beams of their own */
+    int32_t logits_row; /* of the last step, which gives or gave its first hypothesis a token;
+                             those of its other hypotheses follow. -1: it was in no step */
 } tfm__sentence;
 
 /* A token that may follow hypothesis number from, with the sum of log-probabilities up to it. */
@@ -8370,13 +11283,20 @@ struct tfm_session {
         tfm__hypothesis *next;      /* [max_beam]: of one beam */
         tfm__candidates candidates; /* of one beam */
     } scratch;
-    tfm__id_rows src; /* the source of the last encode; B is 0 before the first. A row of length 0
+    tfm__id_rows src;   /* the source of the last encode; B is 0 before the first. A row of length 0
                            is a request whose source is blank or failed: it does not run */
-    tfm__id_rows tgt; /* the target of a teacher-forced pass. Before a decode commits, the tokenized
-                           texts: rows of max_source ids, and the lengths of all sources */
-    int32_t *order;   /* [B]: the rows of passes over several positions, longest first. Before a
-                           decode commits, what was cut from the texts */
+    tfm__id_rows tgt;   /* the target of a teacher-forced pass */
+    int32_t *order;     /* [B]: the rows of passes over several positions, longest first */
     tfm__id_rows group; /* the ids of one such pass */
+    /* The requests of a call, until all of them are checked. The decode in progress must not change
+       before, so this is in memory of tgt, order and group. The message of a request that failed
+       is in its part of out_ids. */
+    struct {
+        int32_t *ids;      /* [B, max_source]: of texts */
+        int32_t *lengths;  /* [B]: ids of a source; 0: it is blank, or the request failed */
+        int32_t *left_out; /* [B]: tokens of a text for which there was no room (truncate) */
+        int32_t *status;   /* [B]: why a request failed (skip_errors), or TFM_OK */
+    } asked;
     struct {
         const tfm_request *requests; /* that the source comes from, until it is encoded */
         int is_lent;           /* 1: memory keeps translations (tfm__kept), so passes no output */
@@ -8503,6 +11423,8 @@ static tfm_status tfm__session_layout_rows(tfm_session *s, int attention, tfm_ar
     TFM__TRY(TFM__TAKE(arena, group, 1, &s->group.pads, err));
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->group.lengths, err));
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->order, err));
+    s->asked.ids = s->tgt.ids, s->asked.lengths = s->tgt.lengths;
+    s->asked.left_out = s->order, s->asked.status = s->group.lengths;
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->encoder.left_out, err));
     TFM__TRY(TFM__TAKE(arena, B * S, c->d_memory, &s->encoder.memory, err));
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->search.sentences, err));
@@ -8552,7 +11474,18 @@ static tfm_status tfm__session_layout_shortlist(tfm_session *s, tfm_arena *arena
 }
 
 #ifndef TRANSFORMER_NO_TEXT
-static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err);
+/* Lays out what the text calls need. Only kinds that normalize need scratch. */
+static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+    if (tfm__has_cells(&s->model->source)) {
+        tfm_arena need = tfm_arena_measuring();
+        int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
+        tfm__lattice b;
+        TFM__TRY(tfm__lattice_alloc(&b, &s->model->source, bytes, &need, err));
+        s->text.scratch_size = need.peak;
+        TFM__TRY(TFM__TAKE(arena, (int64_t)need.peak, 1, &s->text.scratch, err));
+    }
+    return TFM_OK;
+}
 #endif
 
 /* Takes all memory of the session from the arena. The same code measures and lays out, so both
@@ -8561,10 +11494,13 @@ static tfm_status tfm__session_layout(tfm_session *s, int attention, tfm_arena *
                                       tfm_error *err) {
     const tfm_model *m = s->model;
     const tfm__linear *w;
+    tfm_decode_options *decoding = NULL;
     tfm__sizes z;
     int64_t converted = 0, scores;
     int32_t i;
     memset(&z, 0, sizeof z);
+    if (s->decoding_of) TFM__TRY(TFM__TAKE(arena, 1, 1, &decoding, err));
+    if (decoding) *decoding = *s->decoding_of, s->decoding_of = decoding;
     for (i = 0; i < m->encoder.n; i++) tfm__sizes_grow(&z, m->encoder.layers[i]);
     for (i = 0; i < m->decoder.n; i++) tfm__sizes_grow(&z, m->decoder.layers[i]);
     z.M = z.key_rows = tfm__session_group_rows(s);
@@ -8651,6 +11587,8 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
                          "a lower limit, or 0 for the model's",
                          o.max_source, o.max_target,
                          o.max_source > most_source ? most_source : most_target);
+    if (o.attention < 0 || o.attention > 1)
+        return tfm__fail(err, TFM_E_ARGUMENT, "attention is %d, expected 0 or 1", o.attention);
     if (o.max_shortlist < 0 || o.max_shortlist > c->tgt_vocab_size)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "max_shortlist is %d, expected 0 to the target vocabulary's %d tokens",
@@ -9016,6 +11954,7 @@ static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor 
 
 TFM_DEF tfm_tensor tfm_session_encoder_output(const tfm_session *session) {
     const tfm_session *s = session;
+    if (!s) return tfm_tensor_make(NULL, TFM_DTYPE_F32, 0, NULL);
     return tfm_tensor_3d(s->src.B ? s->encoder.memory : NULL, TFM_DTYPE_F32, s->src.B, s->src.L,
                          s->model->config.d_memory);
 }
@@ -9072,7 +12011,7 @@ static void tfm__generator_run(const tfm_session *s, const tfm__rows *out, const
 }
 
 /* >>search ========================================================================================
-   25. DECODING
+   33. DECODING
    Beam search, sampling and alternatives share this code. A running hypothesis has a row of the KV
    cache. Each step records its new token and a back-pointer: the row of the hypothesis that the
    token extends. When hypotheses fork or end, nothing is copied: keys and values stay in the row in
@@ -9144,7 +12083,7 @@ static double tfm__score_normalize(const tfm_session *s, const tfm__hypothesis *
 /* Returns the logits of hypothesis k of sentence b after a step. */
 static tfm__logits tfm__logits_get(const tfm_session *s, int64_t b, int64_t k) {
     const tfm__shortlist *l = &s->shortlist;
-    int64_t row = s->search.sentences[b].first_logits + k;
+    int64_t row = s->search.sentences[b].logits_row + k;
     tfm__logits y;
     y.n = s->model->config.tgt_vocab_size;
     y.x = s->step.logits + row * y.n;
@@ -9652,12 +12591,19 @@ static void tfm__sentence_step(tfm_session *s, int32_t b) {
 }
 
 /* ---- drafts ----
-   A step verifies tokens of a draft: it computes the positions of a sentence's last token and of
-   the draft's next tokens at once, and then chooses token after token as without a draft, for as
-   long as each is the one whose position was computed after it. What was computed after another
-   token is overwritten later. So a draft decides how many steps a sentence takes, never what they
-   give. Tokens that were verified in vain cost time. A sentence pays them from a credit, which
-   grows with each token that the draft has right, whether or not a step verified it. */
+   A step verifies tokens of a draft. It computes the positions of a sentence's last token and of
+   the draft's next tokens at once, a row each. Then it chooses token after token as without a
+   draft, for as long as the chosen token is the one of the next row:
+
+       target so far   The cat                 draft   The cat sat on a mat
+       rows            cat    sat    on        what follows each of them?
+       chosen          sat    on     the       "sat" and "on" are right. "the" is not the draft's "a",
+                                               and no row follows it
+
+   This step gave three tokens. Rows after a wrong token are overwritten later. So a draft decides
+   how many steps a sentence takes, never what they give. Rows in vain cost time. A sentence pays
+   them from a credit, which grows with each token that the draft has right, whether or not a step
+   verified it. */
 
 /* With this many rows, a step spends its time on the rows and not on reading weights: verifying a
    token then costs as much as a step for it. */
@@ -9669,11 +12615,11 @@ enum { TFM__DRAFT_ROWS = 8 };
 static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
     enum { TOO_FAR = 1000000 };
     tfm__sentence *sentence = &s->search.sentences[b];
-    const int32_t *ids = sentence->draft;
-    int32_t n = sentence->n_draft, i, cost, least = TOO_FAR;
-    int32_t at = sentence->draft_at, best = at + 1, id = tfm__path_at(s, t, b * s->max_beam)->id;
+    const int32_t *ids = sentence->draft.ids;
+    int32_t n = sentence->draft.n, i, cost, least = TOO_FAR;
+    int32_t at = sentence->draft.at, best = at + 1, id = tfm__path_at(s, t, b * s->max_beam)->id;
     if (at < n && ids[at] == id) {
-        sentence->draft_at++;
+        sentence->draft.at++;
         return 1;
     }
     if (t == 0 && id == sentence->first) return 0; /* a draft without the first token */
@@ -9683,20 +12629,20 @@ static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
         if (!i || !t || ids[i - 1] != tfm__path_at(s, t - 1, b * s->max_beam)->id) cost += 8;
         if (cost < least) least = cost, best = i + 1;
     }
-    sentence->draft_at = (int32_t)tfm__min(n, best);
+    sentence->draft.at = (int32_t)tfm__min(n, best);
     return 0;
 }
 
 /* Returns how many tokens of its draft a sentence verifies in this step: 0, 1, 3 or 7. With its
    last token these are 1, 2, 4 or 8 rows, which fill tiles: a step of 5 rows takes longer than one
    of 8. */
-static int32_t tfm__draft_block(const tfm_session *s, int32_t b) {
+static int32_t tfm__draft_count(const tfm_session *s, int32_t b) {
     const tfm__sentence *sentence = &s->search.sentences[b];
     int32_t rows = TFM__DRAFT_ROWS;
     int64_t n =
-        tfm__min(sentence->n_draft - sentence->draft_at, sentence->cap - 1 - sentence->position);
+        tfm__min(sentence->draft.n - sentence->draft.at, sentence->cap - 1 - sentence->position);
     n = tfm__min(n, tfm__min(s->max_draft, TFM__DRAFT_ROWS / s->search.n_running - 1));
-    n = tfm__min(n, tfm__min(sentence->block, sentence->credit));
+    n = tfm__min(n, tfm__min(sentence->draft.most, sentence->draft.credit));
     while (rows > 1 && rows - 1 > n) rows /= 2;
     return rows - 1;
 }
@@ -9705,18 +12651,18 @@ static int32_t tfm__draft_block(const tfm_session *s, int32_t b) {
    position after this token too, so that the sentence can choose the next token now. */
 static int tfm__draft_accept(tfm_session *s, int32_t b) {
     tfm__sentence *sentence = &s->search.sentences[b];
-    int32_t next = sentence->first_logits + 1, right;
+    int32_t next = sentence->logits_row + 1, right;
     int verified = next < s->step.n && s->step.sentences[next] == b;
-    if (!sentence->n_draft || !sentence->n_live) return 0;
+    if (!sentence->draft.n || !sentence->n_live) return 0;
     right = tfm__draft_follow(s, b, sentence->position - 1);
     if (right) {
-        sentence->credit = (int32_t)tfm__min(s->max_draft, sentence->credit + 2);
-        sentence->block = (int32_t)tfm__min(s->max_draft, sentence->block + 2);
-        sentence->first_logits += verified;
+        sentence->draft.credit = (int32_t)tfm__min(s->max_draft, sentence->draft.credit + 2);
+        sentence->draft.most = (int32_t)tfm__min(s->max_draft, sentence->draft.most + 2);
+        sentence->logits_row += verified;
         return verified;
     }
-    for (; next < s->step.n && s->step.sentences[next] == b; next++) sentence->credit--;
-    sentence->block = 1;
+    for (; next < s->step.n && s->step.sentences[next] == b; next++) sentence->draft.credit--;
+    sentence->draft.most = 1;
     return 0;
 }
 
@@ -9801,7 +12747,7 @@ static void tfm__logits_sum_row(void *context, int32_t row) {
     const tfm_session *s = (const tfm_session *)context;
     const tfm__shortlist *l = &s->shortlist;
     int64_t i, b = s->step.sentences[row];
-    tfm__logits y = tfm__logits_get(s, b, row - s->search.sentences[b].first_logits);
+    tfm__logits y = tfm__logits_get(s, b, row - s->search.sentences[b].logits_row);
     for (i = 0; s->decode.lexical_shortlist && i < y.n; i++)
         y.x[i] = y.x[l->n ? l->indices[y.ids[i]] : y.ids[i]];
     if (s->step.is_summed) tfm__logits_sum(s->team.kernels, &y, 1);
@@ -9915,12 +12861,12 @@ static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_opti
                                      tfm__sentence *sentence, tfm_error *err) {
     int64_t forced;
     memset(sentence, 0, sizeof *sentence);
-    sentence->first_logits = -1;
+    sentence->logits_row = -1;
     sentence->n_prompt = r->prompt.n ? r->prompt.n : 1;
     if (r->prompt.n) sentence->prompt = r->prompt.data;
     sentence->first = r->first_token ? *r->first_token : first;
     sentence->prefix = r->prefix.data, sentence->n_prefix = r->prefix.n;
-    sentence->draft = r->draft.data, sentence->n_draft = r->draft.n;
+    sentence->draft.ids = r->draft.data, sentence->draft.n = r->draft.n;
     sentence->seed = r->seed;
     forced = sentence->n_prefix + (sentence->first >= 0);
     if (sentence->n_prompt > s->max_target)
@@ -9966,7 +12912,7 @@ static void tfm__sentence_begin(tfm_session *s, int32_t b) {
         (void)tfm__draft_follow(s, b, i);
     }
     /* fewer in a batch, where each takes a larger share of a step's time */
-    sentence->block = sentence->credit = (int32_t)tfm__max(1, 4 / s->search.n_running);
+    sentence->draft.most = sentence->draft.credit = (int32_t)tfm__max(1, 4 / s->search.n_running);
     s->tgt.lengths[b] = sentence->n_prompt - 1 + n;
 }
 
@@ -10032,32 +12978,92 @@ TFM_DEF tfm_ids tfm_ids_make(const int32_t *data, int32_t n) {
     return ids;
 }
 
+#ifndef TRANSFORMER_NO_TEXT
 /* Replaces the session's language tokens by those of a request, if it has some: *source goes before
    its text, *first is that with which its target begins (below 0: none). */
 static tfm_status tfm__request_languages(const tfm_config *c, const tfm_request *r, int32_t *source,
-                                         int32_t *first, tfm_error *err);
+                                         int32_t *first, tfm_error *err) {
+    const char *code[2];
+    int32_t ids[2], i;
+    code[0] = r->source_language, code[1] = r->target_language;
+    for (i = 0; i < 2; i++)
+        if (code[i]) TFM__TRY(tfm__find_language(c, code[i], strlen(code[i]), &ids[i], err));
+    if (code[0] && c->src_language == TFM_LANGUAGE_USE_SOURCE) *source = ids[0];
+    if (code[1] && c->src_language == TFM_LANGUAGE_USE_TARGET) *source = ids[1];
+    if (code[1] && c->tgt_language_forced) *first = ids[1];
+    return TFM_OK;
+}
+
+/* Says how long the text is if the session's scratch does not suffice. */
+static tfm_status tfm__session_tokenize(tfm_session *s, const tfm_text *source, tfm_text_form form,
+                                        tfm__ids *out, tfm_error *err) {
+    tfm_arena scratch = tfm_arena_make(s->text.scratch, s->text.scratch_size);
+    const tfm__side *side = &s->model->source;
+    tfm_status status;
+    tfm__normal o;
+    status = tfm__tokenize(s->model, side, source, form, out, &scratch, err);
+    if (status != TFM_E_ARENA) return status;
+    memset(&o, 0, sizeof o);
+    return tfm__fail(err, TFM_E_TOO_LONG,
+                     "text has %i bytes after normalization, the session takes %i (%i for each of "
+                     "max_source tokens)",
+                     tfm__normal_text(side, source, &o), (int64_t)s->max_source * TFM__TEXT_BYTES,
+                     (int64_t)TFM__TEXT_BYTES);
+}
+
 /* Tokenizes the text of request i. */
 static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, int32_t i,
-                                        int32_t truncate, int32_t language, tfm_error *err);
+                                        int32_t truncate, int32_t language, tfm_error *err) {
+    tfm__ids to;
+    memset(&to, 0, sizeof to);
+    to.ids = s->asked.ids + (int64_t)i * s->max_source, to.count = &s->asked.lengths[i];
+    to.capacity = (int32_t)tfm__min(s->max_source, truncate > 0 ? truncate : INT32_MAX);
+    to.left_out = truncate > 0 ? &s->asked.left_out[i] : NULL;
+    to.language = language;
+    if (!s->model->config.has_text)
+        return tfm__fail(err, TFM_E_NO_TEXT,
+                         "the model has no vocabularies: use ids, or convert it with them");
+    TFM__TRY(tfm__session_tokenize(s, &r->text, TFM_TEXT_FORM_TEXT, &to, err));
+    if (s->asked.lengths[i] && s->search.forced == TFM__LANGUAGE_UNSET && !r->target_language)
+        return tfm__no_language(err);
+    return TFM_OK;
+}
+#else
+static tfm_status tfm__request_languages(const tfm_config *c, const tfm_request *r, int32_t *source,
+                                         int32_t *first, tfm_error *err) {
+    (void)c, (void)source, (void)first;
+    return !r->source_language && !r->target_language && !r->text.data && !r->text.size
+               ? TFM_OK
+               : tfm__fail(err, TFM_E_NO_TEXT,
+                           "the library was compiled with TRANSFORMER_NO_TEXT: give ids, and a "
+                           "language as first_token");
+}
+
+static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, int32_t i,
+                                        int32_t truncate, int32_t language, tfm_error *err) {
+    (void)i, (void)truncate;
+    return tfm__request_languages(&s->model->config, r, &language, &language, err);
+}
+#endif
 
 /* Returns the ids of a request's source, after its text was tokenized, or NULL for vectors. */
 static const int32_t *tfm__request_source(const tfm_session *s, const tfm_request *r, int32_t i) {
-    return r->text.data || r->text.size ? s->tgt.ids + (int64_t)i * s->max_source : r->ids.data;
+    return r->text.data || r->text.size ? s->asked.ids + (int64_t)i * s->max_source : r->ids.data;
 }
 
-/* Checks the source of request i and sets tgt.lengths[i] and order[i]: the number of its ids (0 for
-   a blank one) and of those that are cut. A text becomes ids. */
+/* Checks the source of request i, and sets asked.lengths[i] and left_out[i]. A text becomes
+   asked.ids. */
 static tfm_status tfm__request_read(tfm_session *s, const tfm_request *r, int32_t i,
                                     int32_t truncate, int32_t language, tfm_error *err) {
     const tfm_config *c = &s->model->config;
     const tfm_tensor *t = r->memory ? r->memory : r->embeddings;
     int has_text = r->text.data || r->text.size, has_ids = r->ids.data || r->ids.n;
-    int32_t most = s->max_source, n = r->ids.n, *length = &s->tgt.lengths[i];
+    int32_t most = s->max_source, n = r->ids.n, *length = &s->asked.lengths[i];
     if (has_text + has_ids + (r->embeddings != NULL) + (r->memory != NULL) != 1)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "the request has %s: set text, ids, embeddings or memory",
                          has_text || has_ids || t ? "two sources" : "no source");
-    *length = s->order[i] = 0;
+    *length = s->asked.left_out[i] = 0;
     if (has_text) return tfm__request_tokenize(s, r, i, truncate, language, err);
     if (r->embeddings && !c->d_input)
         return tfm__fail(err, TFM_E_ARGUMENT,
@@ -10125,22 +13131,24 @@ static tfm_status tfm__request_check(tfm_session *s, const tfm_request *r, int32
             return tfm__fail(err, TFM_E_ARGUMENT,
                              "the request has a source: tfm_session_restart decodes the last one");
         ids = s->src.ids + (int64_t)i * s->src.L;
-        s->tgt.lengths[i] = s->src.lengths[i];
+        s->asked.lengths[i] = s->src.lengths[i];
         if (ids[0] == TFM__NO_ID) ids = NULL;
     }
-    if (!o && !s->tgt.lengths[i])
+    if (!o && !s->asked.lengths[i])
         return tfm__fail(err, TFM_E_ARGUMENT, "the source is blank: give it a token");
-    if (!o || !s->tgt.lengths[i]) return TFM_OK;
+    if (!o || !s->asked.lengths[i]) return TFM_OK;
     /* the length is 0, because if the shortest cap has room, every cap has */
     TFM__TRY(tfm__sentence_plan(s, o, r, first, 0, &plan, err));
-    return tfm__shortlist_check_sentence(s, o, ids, s->tgt.lengths[i], &plan, err);
+    return tfm__shortlist_check_sentence(s, o, ids, s->asked.lengths[i], &plan, err);
 }
 
 /* Checks n requests; NULL: the n last sources. If options skip errors, the results get them. */
 static tfm_status tfm__requests_check(tfm_session *s, const tfm_request *requests, int32_t n,
                                       int has_sources, const tfm_decode_options *o,
                                       tfm_error *err) {
+    tfm_request none;
     int32_t i;
+    memset(&none, 0, sizeof none);
     if (n < 1 || n > s->max_batch)
         return tfm__fail(err, n < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
                          "%d requests, the session takes 1 to %d (max_batch)", n, s->max_batch);
@@ -10151,14 +13159,16 @@ static tfm_status tfm__requests_check(tfm_session *s, const tfm_request *request
     if (!has_sources && n != s->src.B)
         return tfm__fail(err, TFM_E_ARGUMENT, "%d requests, but the last source has %d", n,
                          s->src.B);
-    for (i = 0; requests && i < n; i++) {
+    for (i = 0; (requests || o) && i < n; i++) {
         tfm_error inner;
-        tfm_status status = tfm__request_check(s, &requests[i], i, has_sources, o, &inner);
+        tfm_status status =
+            tfm__request_check(s, requests ? &requests[i] : &none, i, has_sources, o, &inner);
+        s->asked.status[i] = (int32_t)status;
         if (status == TFM_OK) continue;
         if (!o || !o->skip_errors)
             return n > 1 ? tfm__fail(err, status, "request %d: %m", i, inner.text)
                          : tfm__fail(err, status, "%m", inner.text);
-        s->tgt.lengths[i] = -1 - (int32_t)status;
+        s->asked.lengths[i] = 0;
         tfm__format(
             (char *)tfm__result_ids(s, i, 0),
             (size_t)tfm__min((int64_t)sizeof inner.text, 4 * (int64_t)s->max_beam * s->max_target),
@@ -10173,7 +13183,8 @@ static int32_t tfm__sources_longest(const tfm_session *s, const tfm_request *req
     int64_t longest = 1;
     int32_t i;
     for (i = 0; i < n; i++)
-        longest = tfm__max(longest, tfm__min(most, tfm__max(requests[i].ids.n, s->tgt.lengths[i])));
+        longest =
+            tfm__max(longest, tfm__min(most, tfm__max(requests[i].ids.n, s->asked.lengths[i])));
     return (int32_t)longest;
 }
 
@@ -10184,25 +13195,28 @@ static void tfm__session_read_requests(tfm_session *s, const tfm_request *reques
     int32_t i;
     s->src.B = n, s->src.L = tfm__sources_longest(s, requests, n, most), s->src.has_holes = 0;
     for (i = 0; i < n; i++) {
-        int32_t length = (int32_t)tfm__max(0, s->tgt.lengths[i]);
+        int32_t length = s->asked.lengths[i];
         tfm__id_row_set(&s->src, &s->model->source, i, tfm__request_source(s, &requests[i], i),
                         length, most);
-        s->encoder.left_out[i] = length ? s->order[i] + length - s->src.lengths[i] : 0;
+        s->encoder.left_out[i] = length ? s->asked.left_out[i] + length - s->src.lengths[i] : 0;
     }
     s->encoder.requests = requests, s->encoder.has_keys = 0;
     s->search.started = 0;
 }
 
 /* Starts a decode, with the sources of the requests or with the last ones. Until all requests are
-   checked, only tgt, order and the results of requests that failed change. */
+   checked, only asked and the results of requests that failed change. */
 static tfm_status tfm__session_begin(tfm_session *s, const tfm_request *requests, int32_t n,
                                      int has_sources, const tfm_decode_options *options,
                                      tfm_error *err) {
     const tfm_config *c;
     tfm_decode_options o;
+    tfm_request none;
     int32_t i;
     memset(&o, 0, sizeof o);
-    if (!s || !requests) return tfm__fail(err, TFM_E_ARGUMENT, "session or requests is NULL");
+    memset(&none, 0, sizeof none);
+    if (!s || (!requests && has_sources))
+        return tfm__fail(err, TFM_E_ARGUMENT, "session or requests is NULL");
     if (!options) options = s->decoding_of;
     if (options) o = *options;
     c = &s->model->config;
@@ -10212,13 +13226,13 @@ static tfm_status tfm__session_begin(tfm_session *s, const tfm_request *requests
     if (has_sources) tfm__session_read_requests(s, requests, n, o.truncate);
     for (i = 0, s->search.n_running = 0; i < n; i++) {
         tfm__sentence *sentence = &s->search.sentences[i];
+        const tfm_request *r = requests ? &requests[i] : &none;
         int32_t language = s->text.language, first = s->search.forced;
         tfm_status status = has_sources || s->src.lengths[i] ? TFM_OK : sentence->status;
-        if (s->tgt.lengths[i] < 0)
-            status = (tfm_status)(-1 - s->tgt.lengths[i]), s->src.lengths[i] = 0;
+        if (s->asked.status[i]) status = (tfm_status)s->asked.status[i], s->src.lengths[i] = 0;
         s->search.n_running += s->src.lengths[i] > 0;
-        (void)tfm__request_languages(c, &requests[i], &language, &first, NULL);
-        (void)tfm__sentence_plan(s, &o, &requests[i], first, s->src.lengths[i], sentence, NULL);
+        (void)tfm__request_languages(c, r, &language, &first, NULL);
+        (void)tfm__sentence_plan(s, &o, r, first, s->src.lengths[i], sentence, NULL);
         sentence->status = status;
     }
     if (!s->encoder.has_keys) tfm__encoder_run(s, 1, NULL);
@@ -10259,13 +13273,14 @@ TFM_DEF const tfm_decode_options *tfm_model_decoding(const tfm_model *model) {
 static void tfm__step_list(tfm_session *s) {
     int32_t b, g, k, n = 0;
     for (b = 0; b < s->src.B; b++) {
-        int32_t block = s->search.sentences[b].n_live ? tfm__draft_block(s, b) : 0;
-        s->search.sentences[b].first_logits = s->search.sentences[b].n_live ? n : -1;
-        for (g = 0; g < s->search.sentences[b].n_beams; g++)
+        tfm__sentence *sentence = &s->search.sentences[b];
+        int32_t verified = sentence->n_live ? tfm__draft_count(s, b) : 0;
+        sentence->logits_row = sentence->n_live ? n : -1;
+        for (g = 0; g < sentence->n_beams; g++)
             for (k = 0; k < tfm__beam_at(s, b, g)->n_live; k++, n++) {
                 const tfm__hypothesis *h = &tfm__beam_at(s, b, g)->live[k];
                 int32_t *ancestry = s->step.ancestry + (int64_t)n * s->max_target;
-                int32_t prompt = s->search.sentences[b].n_prompt - 1, i;
+                int32_t prompt = sentence->n_prompt - 1, i;
                 s->step.rows[n] = h->row;
                 s->step.sentences[n] = b;
                 s->step.firsts[n] = prompt + h->length;
@@ -10274,12 +13289,12 @@ static void tfm__step_list(tfm_session *s) {
                 for (i = 0; i < prompt; i++) ancestry[i] = b * s->max_beam;
                 tfm__path_walk(s, h, NULL, ancestry + prompt);
             }
-        for (k = 0; k < block; k++, n++) {
+        for (k = 0; k < verified; k++, n++) {
             int32_t *ancestry = s->step.ancestry + (int64_t)n * s->max_target, i;
             s->step.rows[n] = s->step.rows[n - 1];
             s->step.sentences[n] = b;
             s->step.firsts[n] = s->step.firsts[n - 1] + 1;
-            s->step.ids[n] = s->search.sentences[b].draft[s->search.sentences[b].draft_at + k];
+            s->step.ids[n] = sentence->draft.ids[sentence->draft.at + k];
             for (i = 0; i <= s->step.firsts[n]; i++) ancestry[i] = b * s->max_beam;
         }
     }
@@ -10324,7 +13339,7 @@ TFM_DEF tfm_status tfm_session_step(tfm_session *session, int32_t *running, tfm_
         tfm__logits_compute(s, &p.x);
         if (s->attention) tfm__step_store_attention(s);
         for (b = 0; b < s->src.B; b++) {
-            if (s->search.sentences[b].first_logits < 0) continue;
+            if (s->search.sentences[b].logits_row < 0) continue;
             do {
                 tfm__sentence_step(s, b);
                 s->search.sentences[b].position++;
@@ -10488,7 +13503,7 @@ TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t request, in
     int32_t n, t, from, first;
     if (tfm__result_find(s, request, rank, &h, NULL) != TFM_OK) return NULL;
     t = s->search.sentences[request].position - 1; /* the last step */
-    first = s->search.sentences[request].first_logits;
+    first = s->search.sentences[request].logits_row;
     if (t < 0 || h.length < t || first < 0) return NULL;
     from = h.length == t ? h.row : tfm__path_at(s, t, h.row)->back;
     for (n = first; n < s->step.n && s->step.rows[n] != from;) n++;
@@ -10675,2334 +13690,8 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_request *re
 
 #ifndef TRANSFORMER_NO_TEXT
 
-/* >>tokenizers ====================================================================================
-   26. TOKENIZERS
-   The interface that each kind of text implements in a section of its own (>>text has the table of
-   all kinds), and what several kinds use.
-   ============================================================================================== */
-
-typedef struct tfm__token_cursor tfm__token_cursor;
-typedef struct tfm__token tfm__token;
-typedef struct tfm__normal tfm__normal;
-typedef struct tfm__lattice tfm__lattice;
-typedef struct tfm__joined tfm__joined;
-
-/* What a kind of text (tfm_text_kind) does. */
-struct tfm__tokenizer {
-    /* Reads and checks a side's tensors. shared: the source, whose tensors a target may share. */
-    tfm_status (*load)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
-    /* Builds the tables that are not shared, after the whole file is checked. May be NULL. */
-    tfm_status (*build)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
-    /* Prepares a text; next uses what this takes from scratch. May be NULL. */
-    tfm_status (*begin)(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err);
-    /* Sets the next token and returns 1, at the end 0. */
-    int (*next)(tfm__token_cursor *c, tfm__token *token);
-    /* tfm__lattice_begin calls these two. normalize appends bytes at to end - 1 of a text to o in
-       normalized form; encode cuts bytes from to to - 1 of the normalized text into pieces. */
-    void (*normalize)(const tfm__side *side, const char *text, int64_t at, int64_t end,
-                      tfm__normal *o);
-    void (*encode)(tfm__lattice *b, int32_t from, int32_t to);
-    /* Writes a token. */
-    void (*join)(tfm__joined *j, int32_t id);
-    int32_t marks; /* join drops so many U+2581 at the beginning of a text, at most */
-    int broken;    /* bytes that are in no character: 1: each becomes U+FFFD; 0: a run that could
-                      begin a character becomes one, as Unicode advises; -1: they are left out */
-};
-
-/* ---- steps along a text ---- */
-
-/* Returns the bytes of the character whose first byte is c, in valid UTF-8. */
-static int32_t tfm__utf8_size(unsigned char c) {
-    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-}
-
-/* Applies rules where a text begins: sets *out [*n], and returns how many bytes of text it
-   replaces. */
-typedef struct tfm__charsmap tfm__charsmap;
-static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
-                                  const char **out, int64_t *n);
-
-/* Returns whether a byte of valid UTF-8 continues a character. */
-static int tfm__is_inside(const char *text, size_t size, size_t at) {
-    return at < size && ((unsigned char)text[at] & 0xC0) == 0x80;
-}
-
-/* Returns whether c has Unicode's property White_Space. */
-static int tfm__is_space(uint32_t c) {
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
-           c == 0x205F || c == 0x3000;
-}
-
-/* Returns how many bytes from byte at on are whitespace (space 1) or are not (space 0). */
-static size_t tfm__run(const tfm_text *text, size_t at, int space) {
-    uint32_t c = 0;
-    size_t i = at;
-    int n;
-    for (; i < text->size; i += (size_t)n) {
-        n = tfm__utf8_next(text->data + i, text->size - i, &c);
-        if (tfm__is_space(c) != space) break;
-    }
-    TFM__COUNT_TEXT(i - at + 1);
-    return i - at;
-}
-
-TFM_DEF tfm_text tfm_text_make(const char *data, size_t size) {
-    tfm_text text = {data, size};
-    return text;
-}
-
-static const char tfm__space_piece[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
-static const char tfm__replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
-enum { TFM__SPACE_PIECE = 3, TFM__REPLACEMENT = 3 };   /* their bytes */
-
-static int tfm__begins_with_mark(const char *text, int64_t size) {
-    return size >= TFM__SPACE_PIECE && memcmp(text, tfm__space_piece, TFM__SPACE_PIECE) == 0;
-}
-
-/* ---- normalized text and its cells ---- */
-
-/* Each side of a rule has at most this many bytes; those of the package have up to 33. Without a
-   limit, a cyclic trie or a long string would make normalization unbounded. */
-enum { TFM__LONGEST_RULE = 1024 };
-
-/* There is one cell for each byte of the text and one for its end. When the text is cut, the piece
-   that begins at byte i has cells[i].next bytes and the id cells[i].id. */
-typedef struct tfm__cell {
-    float score;  /* unigram: score of the best pieces for the bytes before this one */
-    int32_t prev; /* unigram: where the last of these pieces begins; BPE: the symbol before; while
-                     the text is normalized: the byte of the source that this one comes from */
-    int32_t next; /* bytes of the symbol or piece that begins here */
-    int32_t
-        id; /* unigram: that last piece; BPE: the symbol here, -1: none, -2 - id: not to merge */
-} tfm__cell;
-
-/* Normalized text under construction. If it does not fit, only n grows. */
-struct tfm__normal {
-    char *text;
-    int64_t n, capacity;
-    tfm__cell *cells; /* [n_cells]: in .prev, what each byte was made of; NULL: not wanted */
-    int64_t n_cells;
-    int before_added; /* an added token follows what is normalized now */
-};
-
-/* Appends n bytes that were made from the text at byte origin. */
-static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t origin) {
-    int64_t k;
-    if (n <= o->capacity - o->n) memcpy(o->text + o->n, text, (size_t)n);
-    else o->capacity = 0; /* so that later bytes do not follow a gap */
-    for (k = o->n; k < o->n + n && k < o->n_cells; k++) o->cells[k].prev = (int32_t)origin;
-    o->n += n;
-    TFM__COUNT_TEXT(n);
-}
-
-/* Two neighbours that would make one symbol. */
-typedef struct tfm__pair {
-    int32_t rank;       /* the pair with the highest rank is merged first */
-    int32_t left, size; /* the byte at which the pair begins, and its bytes */
-    int32_t symbol;     /* the symbol that replaces both */
-} tfm__pair;
-
-/* Scratch to cut a text, whose normalized form has n bytes. */
-struct tfm__lattice {
-    const tfm__side *side;
-    char *text;
-    tfm__cell *cells; /* [n + 1] */
-    tfm__pair *heap;  /* BPE: [2 n], because a merge removes one pair and adds at most two */
-    int32_t *splits;  /* BPE: [pieces], the bytes of the left half of an unused piece seen last */
-    int32_t n, n_heap, n_splits;
-    int32_t end; /* BPE: the end of the symbols that were appended so far */
-    int has_ids; /* BPE: symbols are ids, so two pairs with the same bytes may differ */
-    /* BPE: sets rank and symbol of the pair at left; returns 0 if the two make no symbol */
-    int (*find_pair)(tfm__lattice *b, int32_t left, tfm__pair *pair);
-};
-
-/* Where a text has been cut into tokens up to now, one token after the other. */
-struct tfm__token_cursor {
-    const tfm__side *side;
-    const tfm__tokenizer *kind;
-    tfm_text_form form;
-    tfm_text source; /* the text, without a language's label of offset bytes before it */
-    size_t offset;
-    tfm_text text;      /* what is cut: the source, with marks (pieces), or normalized */
-    size_t at;          /* where the next token begins */
-    size_t first, last; /* the character whose bytes are the next tokens; bytes has them */
-    char bytes[4];
-    tfm__cell *cells; /* NULL: the kind does not normalize */
-};
-
-struct tfm__token {
-    size_t begin, end; /* in what is cut */
-    tfm_text text;     /* the whole characters of which it has bytes; not set for added tokens */
-    int32_t id;        /* -1: not in the vocabulary */
-};
-
-/* Sets *token, except its id, to bytes begin to end - 1, and goes on behind them. */
-static void tfm__cursor_take(tfm__token_cursor *c, tfm__token *token, size_t begin, size_t end) {
-    token->begin = begin;
-    token->end = c->at = end;
-    while (tfm__is_inside(c->text.data, c->text.size, begin)) begin--;
-    while (tfm__is_inside(c->text.data, c->text.size, end)) end++;
-    token->text = tfm_text_make(c->text.data + begin, end - begin);
-}
-
-/* ---- byte-pair encoding ---- */
-
-static int tfm__pair_first(const tfm__pair *a, const tfm__pair *b) {
-    return a->rank != b->rank ? a->rank > b->rank : a->left < b->left;
-}
-
-/* Puts the symbol at left and its right neighbour into the heap if they make a symbol. */
-static void tfm__bpe_push(tfm__lattice *b, int32_t left) {
-    const tfm__cell *l = &b->cells[left], *r = l + l->next;
-    tfm__pair pair;
-    int32_t i;
-    if (left + l->next == b->end || l->id < 0 || r->id < -1 || !b->find_pair(b, left, &pair))
-        return;
-    pair.left = left;
-    pair.size = l->next + r->next;
-    for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2) {
-        b->heap[i] = b->heap[(i - 1) / 2];
-        TFM__COUNT_TEXT(1);
-    }
-    b->heap[i] = pair;
-}
-
-/* Appends a symbol of size bytes in cell at. last is the symbol before it, or -1. */
-static void tfm__bpe_append(tfm__lattice *b, int32_t at, int32_t size, int32_t last) {
-    b->cells[at].next = size;
-    b->cells[at].prev = last;
-    b->end = at + size;
-    if (last >= 0) tfm__bpe_push(b, last);
-}
-
-static tfm__pair tfm__bpe_pop(tfm__lattice *b) {
-    tfm__pair top = b->heap[0], last = b->heap[--b->n_heap];
-    int32_t i = 0, child;
-    for (; (child = 2 * i + 1) < b->n_heap; i = child) {
-        if (child + 1 < b->n_heap && tfm__pair_first(&b->heap[child + 1], &b->heap[child])) child++;
-        if (!tfm__pair_first(&b->heap[child], &last)) break;
-        b->heap[i] = b->heap[child];
-        TFM__COUNT_TEXT(1);
-    }
-    b->heap[i] = last;
-    return top;
-}
-
-/* Merges pairs until none is left. */
-static void tfm__bpe_merge(tfm__lattice *b) {
-    while (b->n_heap) {
-        tfm__pair top = tfm__bpe_pop(b), now;
-        tfm__cell *l = &b->cells[top.left], *r;
-        int32_t right = top.left + l->next;
-        /* skipped: since the pair was pushed, one of the two was merged with another symbol */
-        if (l->next == 0 || right >= b->end) continue;
-        r = &b->cells[right];
-        if (l->next + r->next != top.size) continue;
-        if (b->has_ids && !b->find_pair(b, top.left, &now))
-            continue; /* same bytes, other symbols */
-        l->next = top.size;
-        l->id = top.symbol;
-        r->next = 0;
-        if (top.left + top.size < b->end) b->cells[top.left + top.size].prev = top.left;
-        if (l->prev >= 0) tfm__bpe_push(b, l->prev);
-        tfm__bpe_push(b, top.left);
-    }
-}
-
-/* ---- tokens to text ---- */
-
-/* Of an id of the target: it is not a piece; it has no text. */
-enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 };
-
-/* In TFM_TEXT_FORM_ESCAPED a backslash and letter i stand for character i. */
-static const char tfm__escape_letters[] = "stnvfr\\", tfm__escaped[] = " \t\n\v\f\r\\";
-
-/* Returns size + n, or SIZE_MAX if the sum does not fit: with tokens of a megabyte, 32 bits are
-   soon full. No buffer has room for SIZE_MAX bytes and the end. */
-static size_t tfm__more(size_t size, size_t n) { return n > SIZE_MAX - size ? SIZE_MAX : size + n; }
-
-/* A text under construction; if out is NULL, only its size is counted. */
-struct tfm__joined {
-    const tfm__side *side;
-    tfm_text_form form;
-    char *out;
-    size_t size;
-    int started;                /* something was written */
-    const tfm__charsmap *rules; /* of denormalization; NULL: none */
-    int64_t n_held;             /* bytes in held, to which the rules are not applied yet */
-    char held[2 * TFM__LONGEST_RULE];
-    char bytes[4]; /* bytes that may begin a character, not written yet */
-    int n_bytes;
-    int clean_up;     /* spaces before punctuation are dropped */
-    char clean[3][4]; /* bytes that each pass holds because a rule may begin with them */
-    int n_clean[3];
-};
-
-/* Drops spaces as transformers' clean-up does, which makes its replacements in three passes over
-   the text. Here each pass takes one byte after the other. It holds bytes that a rule may begin
-   with, drops the spaces of a rule that is complete, and passes all other bytes on; pass 3 writes
-   them. */
-static void tfm__join_clean(tfm__joined *j, int pass, char byte) {
-    static const char *const rules[3][6] = {
-        {" .", " ?", " !", " ,"}, {" ' "}, {" n't", " 'm", " 's", " 've", " 're"}};
-    char *held = j->clean[pass % 3];
-    int i, k, n;
-    if (pass == 3) {
-        if (j->out) j->out[j->size] = byte;
-        j->size = tfm__more(j->size, 1);
-        return;
-    }
-    held[j->n_clean[pass]++] = byte;
-    while ((n = j->n_clean[pass]) > 0) {
-        for (i = 0; rules[pass][i] && strncmp(rules[pass][i], held, (size_t)n) != 0;) i++;
-        if (rules[pass][i] && rules[pass][i][n]) return;
-        if (!rules[pass][i]) n = 1;
-        for (k = 0; k < n; k++)
-            if (n == 1 || held[k] != ' ') tfm__join_clean(j, pass + 1, held[k]);
-        j->n_clean[pass] -= n;
-        memmove(held, held + n, (size_t)j->n_clean[pass]);
-    }
-}
-
-static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
-    int64_t k;
-    TFM__COUNT_TEXT(n);
-    for (k = 0; k < n && j->clean_up; k++) tfm__join_clean(j, 0, bytes[k]);
-    if (j->clean_up) return;
-    if (j->out) memcpy(j->out + j->size, bytes, (size_t)n);
-    j->size = tfm__more(j->size, (size_t)n);
-}
-
-/* Applies the rules to the held bytes but the last, which a rule may need with later bytes. */
-static void tfm__join_held(tfm__joined *j, int64_t last) {
-    const char *result;
-    int64_t at = 0, n;
-    while (j->n_held - at > last) {
-        at += tfm__mapped_prefix(j->rules, j->held + at, j->n_held - at, &result, &n);
-        tfm__join_result(j, result, n);
-    }
-    j->n_held -= at;
-    memmove(j->held, j->held + at, (size_t)j->n_held);
-}
-
-static void tfm__join_bytes(tfm__joined *j, const char *bytes, int64_t n) {
-    if (n) j->started = 1;
-    if (!j->rules) tfm__join_result(j, bytes, n);
-    for (; j->rules && n; n--) {
-        j->held[j->n_held++] = *bytes++;
-        if (j->n_held == (int64_t)sizeof j->held) tfm__join_held(j, TFM__LONGEST_RULE);
-    }
-}
-
-/* Appends a token, escaped if the form is. */
-static void tfm__join_text(tfm__joined *j, const char *token, int64_t size) {
-    char escape[6] = "\\u";
-    int64_t k;
-    int n, i;
-    if (j->form != TFM_TEXT_FORM_ESCAPED) {
-        tfm__join_bytes(j, token, size);
-        return;
-    }
-    for (k = 0; k < size; k += n) {
-        uint32_t c = 0;
-        const char *plain;
-        n = tfm__utf8_next(token + k, (size_t)(size - k), &c);
-        plain = c < 0x80 ? (const char *)memchr(tfm__escaped, (int)c, sizeof tfm__escaped) : NULL;
-        if (!c || (!plain && (c < 0x20 || (c - 0x7F) < 0x21 || tfm__is_space(c)))) {
-            escape[1] = 'u';
-            for (i = 0; i < 4; i++) escape[2 + i] = "0123456789ABCDEF"[c >> (12 - 4 * i) & 15];
-            tfm__join_bytes(j, escape, 6);
-        } else if (plain) {
-            escape[1] = tfm__escape_letters[plain - tfm__escaped];
-            tfm__join_bytes(j, escape, 2);
-        } else {
-            tfm__join_bytes(j, token + k, n);
-        }
-    }
-}
-
-/* Appends a token in which U+2581 stands for a space. */
-static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
-    int32_t drop = j->started ? 0 : j->side->marks;
-    int64_t k, n;
-    for (k = 0; drop && tfm__begins_with_mark(token + k, size - k); drop--) {
-        k += TFM__SPACE_PIECE;
-        if (j->side->marks_once) j->started = 1;
-    }
-    for (; k < size; k += n) {
-        for (n = 0; k + n < size && !tfm__begins_with_mark(token + k + n, size - k - n);) n++;
-        tfm__join_bytes(j, n ? token + k : " ", n ? n : 1);
-        if (!n) n = TFM__SPACE_PIECE;
-    }
-}
-
-/* Returns whether n <= 4 bytes begin a character, which the least or greatest others complete. */
-static int tfm__utf8_begins(const char *bytes, int n) {
-    char least[] = "\x80\x80\x80\x80", greatest[] = "\xBF\xBF\xBF\xBF";
-    uint32_t c;
-    memcpy(least, bytes, (size_t)n);
-    memcpy(greatest, bytes, (size_t)n);
-    return tfm__utf8_next(least, 4, &c) >= n || tfm__utf8_next(greatest, 4, &c) >= n;
-}
-
-/* Writes U+FFFD for the held bytes, which are in no character, or drops them (see broken). */
-static void tfm__join_broken(tfm__joined *j) {
-    int broken = j->side->tokenizer->broken, n = broken > 0 ? j->n_bytes : !broken && j->n_bytes;
-    j->n_bytes = 0;
-    while (n--) tfm__join_bytes(j, tfm__replacement, TFM__REPLACEMENT);
-}
-
-/* Appends a byte of a character; its other bytes may be in other tokens. */
-static void tfm__join_byte(tfm__joined *j, int byte) {
-    uint32_t character;
-    int n;
-    for (;;) {
-        j->bytes[j->n_bytes] = (char)byte;
-        n = j->n_bytes + 1;
-        if (tfm__utf8_begins(j->bytes, n)) break;
-        if (!j->n_bytes) j->n_bytes = 1, n = 0;
-        tfm__join_broken(j);
-        if (!n) return; /* no character begins with this byte */
-    }
-    j->n_bytes = n;
-    if (tfm__utf8_next(j->bytes, (size_t)n, &character) != n) return;
-    j->n_bytes = 0;
-    tfm__join_text(j, j->bytes, n);
-}
-
-/* Returns the spelling of a token, or NULL if it has no text, as rows beyond the vocabulary. */
-static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id) {
-    const tfm__vocabulary *v = &j->side->vocabulary;
-    if (j->form == TFM_TEXT_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n)
-        return NULL;
-    return &v->spellings[v->tokens[id]];
-}
-
-/* >>vocabulary ====================================================================================
-   27. VOCABULARIES
-   A vocabulary is the lines of a U8 tensor. The first spelling of a line is the token. The others
-   read as the same id: the traditional form of a character, its full-width form. A look-up bisects
-   the sorted spellings. A hash table would be slow if a hostile file had many spellings with one
-   hash.
-   ============================================================================================== */
-
-/* Compares by bytes, then by length: the order of the sorted spellings. */
-static int tfm__compare_spellings(const void *a, const void *b) {
-    const tfm__spelling *x = (const tfm__spelling *)a, *y = (const tfm__spelling *)b;
-    int order = memcmp(x->text, y->text, (size_t)tfm__min(x->size, y->size));
-    TFM__COUNT_TEXT(1 + tfm__min(x->size, y->size));
-    return order ? order : x->size < y->size ? -1 : x->size > y->size;
-}
-
-static const tfm__spelling *tfm__sorted(const tfm__vocabulary *v, int64_t i) {
-    return (const tfm__spelling *)v->sorted[i];
-}
-
-/* Returns the id of the spelling that compares equal to key, or -1. */
-static int32_t tfm__find_like(const tfm__vocabulary *v, const void *key, tfm__compare compare) {
-    int64_t i = tfm__lower_bound(v->sorted, v->n_spellings, key, compare);
-    return i < v->n_spellings && compare(v->sorted[i], key) == 0 ? tfm__sorted(v, i)->id : -1;
-}
-static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64_t size) {
-    tfm__spelling wanted = {text, (int32_t)size, 0};
-    return tfm__find_like(v, &wanted, tfm__compare_spellings);
-}
-
-static int tfm__is_line_end(int c) { return c == '\n' || c == '\t'; }
-
-/* Compares two spellings in the tensor's text, each up to its TAB or newline, in the same order. */
-static int tfm__compare_lines(const void *a, const void *b) {
-    const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
-    for (; *x == *y && !tfm__is_line_end(*x); x++) y++;
-    TFM__COUNT_TEXT(1 + (x - (const unsigned char *)a));
-    if (tfm__is_line_end(*x)) return tfm__is_line_end(*y) - 1;
-    return tfm__is_line_end(*y) || *x > *y ? 1 : -1;
-}
-
-/* Returns the first 8 bytes of a line or spelling, zeros after it, as a number in their order. */
-static uint64_t tfm__sort_key(const void *item, int is_line) {
-    const tfm__spelling *s = is_line ? NULL : (const tfm__spelling *)item;
-    const char *text = s ? s->text : (const char *)item;
-    uint64_t key = 0;
-    int i;
-    for (i = 0; i < 8 && (s ? i < s->size : !tfm__is_line_end(text[i])); i++)
-        key |= (uint64_t)(unsigned char)text[i] << (56 - 8 * i);
-    return key;
-}
-
-/* Returns the line, from 0, of a byte of the text, while v->tokens has the offsets of lines. */
-static int64_t tfm__line_of(const tfm__vocabulary *v, const void *at) {
-    int64_t line = 0;
-    TFM__BISECT(line, v->n, middle, v->text + v->tokens[middle] <= (const char *)at)
-    return line - 1;
-}
-
-/* Where the reader of a text's tensor is, for messages, and where it takes memory. */
-typedef struct tfm__text_reader {
-    const char *name;            /* of the tensor */
-    const unsigned char *begin;  /* SentencePiece: of its bytes */
-    tfm__pool *pool, *temporary; /* the model's; one that goes when loading is done */
-    tfm_tensor order;            /* of a packed file; without data: to be made */
-    int part;                    /* SentencePiece: TFM__SPM_ ..., 0: the pieces together */
-    int64_t piece;               /* that is being read */
-    char own_name[TFM__NAME];
-    tfm_error *err;
-} tfm__text_reader;
-
-/* Sorts n items by their first 8 bytes, the last byte first, and then equal ones by comparison. */
-static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64_t n,
-                                  tfm__compare compare, int are_lines) {
-    uint64_t *keys, *keys_to, *keys_swap;
-    void **from = items, **to, **swap;
-    int64_t counts[8][256], i, end;
-    int byte, k;
-    if (n < 2) return TFM_OK;
-    TFM__TRY(TFM__NEW(r->temporary, n, &keys, r->err));
-    TFM__TRY(TFM__NEW(r->temporary, n, &keys_to, r->err));
-    TFM__TRY(TFM__NEW(r->temporary, n, &to, r->err));
-    memset(counts, 0, sizeof counts);
-    for (i = 0; i < n; i++) {
-        keys[i] = tfm__sort_key(items[i], are_lines);
-        for (byte = 0; byte < 8; byte++) counts[byte][keys[i] >> 8 * byte & 255]++;
-    }
-    for (byte = 0; byte < 8; byte++) {
-        int64_t *place = counts[byte], sum = 0, count;
-        if (place[keys[0] >> 8 * byte & 255] == n) continue; /* all have the same */
-        for (k = 0; k < 256; k++) count = place[k], place[k] = sum, sum += count;
-        for (i = 0; i < n; i++) {
-            int64_t at = place[keys[i] >> 8 * byte & 255]++;
-            keys_to[at] = keys[i], to[at] = from[i];
-        }
-        keys_swap = keys, keys = keys_to, keys_to = keys_swap;
-        swap = from, from = to, to = swap;
-    }
-    if (from != items) memcpy(items, from, (size_t)n * sizeof *items);
-    TFM__COUNT_TEXT(16 * n);
-    for (i = 0; i < n; i = end) {
-        for (end = i + 1; end < n && keys[end] == keys[i];) end++;
-        if (end > i + 1) tfm__sort(items + i, end - i, compare);
-    }
-    return TFM_OK;
-}
-
-/* Returns how many bytes two spellings share at the front, or -1 if b does not come after a. */
-static int16_t tfm__shared_bytes(const tfm__spelling *a, const tfm__spelling *b) {
-    int32_t n = 0;
-    while (n < a->size && n < b->size && a->text[n] == b->text[n]) n++;
-    TFM__COUNT_TEXT(1 + n);
-    if (n == b->size) return -1;
-    if (n < a->size && (unsigned char)a->text[n] > (unsigned char)b->text[n]) return -1;
-    return (int16_t)n; /* a piece has at most 7999 bytes */
-}
-
-/* Sorts n lines, or with shared an array of n spellings, and sets shared to the bytes that each one
-   shares with the one before. The order of a packed file, NAME_sorted, has their places, and is
-   checked. *same is the place of the first item that is equal to the one before, or 0. */
-static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n,
-                                 int16_t *shared, int64_t *same) {
-    const tfm__compare compare = shared ? tfm__compare_spellings : tfm__compare_lines;
-    const unsigned char *at = (const unsigned char *)r->order.data;
-    tfm__spelling *first = shared ? (tfm__spelling *)items[0] : NULL;
-    void **unsorted = NULL;
-    int64_t i;
-    if (shared) shared[0] = 0;
-    if (!at) {
-        TFM__TRY(tfm__sort_keyed(r, items, n, compare, !shared));
-    } else if (r->order.dims[0] != n) {
-        return TFM__FAIL_TENSOR(r, "tensor '%s_sorted' is %t, expected [%i]", r->name, &r->order,
-                                n);
-    } else {
-        if (!shared) {
-            TFM__TRY(TFM__NEW(r->temporary, n, &unsorted, r->err));
-            memcpy(unsorted, items, (size_t)n * sizeof *items);
-        }
-        for (i = 0; i < n; i++) {
-            int64_t place = tfm__u32_at(at, i);
-            if (place >= n)
-                return TFM__FAIL_TENSOR(r, "tensor '%s_sorted': element %i is %i, of %i", r->name,
-                                        i, place, n);
-            items[i] = shared ? (void *)(first + place) : unsorted[place];
-        }
-    }
-    for (i = 1; i < n; i++)
-        if (!shared ? compare(items[i - 1], items[i]) >= 0
-                    : (shared[i] = tfm__shared_bytes((tfm__spelling *)items[i - 1],
-                                                     (tfm__spelling *)items[i])) < 0)
-            break;
-    *same = i < n ? i : 0;
-    if (*same && at)
-        return TFM__FAIL_TENSOR(r, "tensor '%s_sorted': element %i does not come next", r->name, i);
-    return TFM_OK;
-}
-
-/* Checks lines and spellings, and sorts them for look-up. expected: rows of the embedding, which
-   must be as many as lines. Until tfm__build_vocabulary a spelling is its address alone, and
-   v->tokens has the offsets of lines: for a file of single letters at most four times its size. */
-static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabulary *v,
-                                       const char *text, int64_t size, int32_t expected) {
-    int64_t lines = 0, spellings = 0, i, begin, fault, same = 0;
-    const char *name = r->name;
-    void **sorted;
-    if (size > INT32_MAX)
-        return TFM__FAIL_TENSOR(r, "%s has %i bytes, more than 2147483647", name, size);
-    fault = tfm__utf8_fault(text, (size_t)size);
-    if (fault >= 0) return tfm__fail(r->err, TFM_E_UTF8, "%s: byte %i is not UTF-8", name, fault);
-    for (i = begin = 0; i < size; i++) {
-        if (text[i] == 0) return TFM__FAIL_TENSOR(r, "%s: byte %i is NUL", name, i);
-        if (!tfm__is_line_end(text[i])) continue;
-        if (i == begin)
-            return TFM__FAIL_TENSOR(r, "%s: line %i has an empty token", name, lines + 1);
-        if (text[i] == '\n') lines++;
-        spellings++;
-        begin = i + 1;
-    }
-    if (size && text[size - 1] != '\n')
-        return TFM__FAIL_TENSOR(r, "%s: the last line has no end", name);
-    if (lines != expected)
-        return TFM__FAIL_TENSOR(r, "%s has %i lines, its embedding %i rows", name, lines,
-                                (int64_t)expected);
-    TFM__TRY(TFM__NEW(r->pool, spellings, &v->sorted, r->err));
-    TFM__TRY(TFM__NEW(r->pool, lines, &v->tokens, r->err));
-    sorted = v->sorted;
-    for (i = begin = lines = 0; i < size; i++) {
-        if (!tfm__is_line_end(text[i])) continue;
-        if (begin == 0 || text[begin - 1] == '\n') v->tokens[lines++] = begin;
-        *sorted++ = (void *)(text + begin);
-        begin = i + 1;
-    }
-    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, NULL, &same));
-    v->text = text;
-    v->n = (int32_t)lines;
-    v->n_spellings = spellings;
-    if (!same) return TFM_OK;
-    i = tfm__line_of(v, v->sorted[same - 1]);
-    lines = tfm__line_of(v, v->sorted[same]);
-    return TFM__FAIL_TENSOR(r, "%s: lines %i and %i have the same token", name,
-                            tfm__min(i, lines) + 1, tfm__max(i, lines) + 1);
-}
-
-/* Builds the sorted spellings of a checked text. */
-static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm_error *err) {
-    int64_t i;
-    TFM__TRY(TFM__NEW(pool, v->n_spellings, &v->spellings, err));
-    for (i = 0; i < v->n_spellings; i++) {
-        tfm__spelling *s = &v->spellings[i];
-        s->text = (const char *)v->sorted[i];
-        s->size = 0;
-        while (!tfm__is_line_end(s->text[s->size])) s->size++;
-        s->id = (int32_t)tfm__line_of(v, s->text);
-        v->sorted[i] = s;
-    }
-    for (i = 0; i < v->n_spellings; i++) { /* the offsets of lines are not used any more */
-        const tfm__spelling *s = &v->spellings[i];
-        if (s->text == v->text || s->text[-1] == '\n') v->tokens[s->id] = i;
-    }
-    return TFM_OK;
-}
-
-/* Returns the first of sorted spellings low to high - 1, alike before byte at, with c or more
-   there. */
-static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, int32_t at,
-                                   int c) {
-    TFM__BISECT(low, high, middle,
-                tfm__sorted(v, middle)->size <= at ||
-                    (unsigned char)tfm__sorted(v, middle)->text[at] < c)
-    return low;
-}
-
-/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1, and sets
-   *bytes to how many bytes of the text it takes. Spellings of the side's special tokens do not
-   count. side and rules may be NULL. Each byte narrows the range of sorted spellings. */
-static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side,
-                                  const tfm__charsmap *rules, const char *text, size_t size,
-                                  size_t *bytes) {
-    int64_t low = 0, high = v->n_spellings, part = 1, k;
-    int32_t id = -1, depth = 0;
-    size_t n;
-    for (n = 0; n < size; n += (size_t)part) {
-        const tfm__spelling *first;
-        const char *out = text + n;
-        int64_t n_out = 1;
-        if (rules) part = tfm__mapped_prefix(rules, text + n, (int64_t)(size - n), &out, &n_out);
-        for (k = 0; k < n_out && low < high; k++, depth++) {
-            int c = (unsigned char)out[k];
-            low = tfm__first_spelling(v, low, high, depth, c);
-            high = tfm__first_spelling(v, low, high, depth, c + 1);
-        }
-        if (low == high) break;
-        first = tfm__sorted(v, low);
-        if (first->size == depth &&
-            !(side && (first->id == side->pad || first->id == side->unk ||
-                       first->id == side->start || first->id == side->end))) {
-            id = first->id;
-            *bytes = n + (size_t)part;
-        }
-    }
-    return id;
-}
-
-/* Reads one byte of an escaped token, or an escape, and writes the n bytes that it stands for. */
-static int64_t tfm__unescape(const char *text, int64_t size, char *out, int *n) {
-    const char *letter;
-    uint32_t c;
-    tfm__json j;
-    *out = *text;
-    *n = 1;
-    if (size < 2 || *text != '\\') return 1;
-    letter = (const char *)memchr(tfm__escape_letters, text[1], sizeof tfm__escape_letters - 1);
-    if (letter) {
-        *out = tfm__escaped[letter - tfm__escape_letters];
-        return 2;
-    }
-    j.begin = j.at = text + 2;
-    j.end = text + size;
-    if (text[1] != 'u' || !tfm__json_hex4(&j, &c) || (c >= 0xD800 && c < 0xE000)) return 1;
-    *n = (int)(tfm__utf8_put(out, c) - out);
-    return 6;
-}
-
-/* Compares a spelling and an escaped token, a tfm_text, in the order of the sorted spellings. */
-static int tfm__compare_escaped(const void *a, const void *b) {
-    const tfm__spelling *s = (const tfm__spelling *)a;
-    const tfm_text *token = (const tfm_text *)b;
-    int64_t at = 0, i = 0, size = (int64_t)token->size;
-    int order = 0, n;
-    char bytes[4];
-    for (; !order && at < size; i += n) {
-        at += tfm__unescape(token->data + at, size - at, bytes, &n);
-        order = memcmp(s->text + i, bytes, (size_t)tfm__min(s->size - i, n));
-        if (!order && s->size - i < n) order = -1;
-    }
-    return order ? order : i < s->size;
-}
-
-/* Returns the id of a token as a text of that form writes it, or -1. */
-static int32_t tfm__token_id(const tfm__vocabulary *v, tfm_text_form form, const tfm_text *token) {
-    if (form == TFM_TEXT_FORM_ESCAPED && memchr(token->data, '\\', token->size))
-        return tfm__find_like(v, token, tfm__compare_escaped);
-    return tfm__find_token(v, token->data, (int64_t)token->size);
-}
-
-/* ---- words, characters, pieces, bytes ---- */
-
-/* Begins to read tensor NAME_suffix of a side, t; without data: the file has none. */
-static tfm_status tfm__text_open(tfm__loader *l, const tfm__side *side, const char *suffix,
-                                 tfm__text_reader *r, tfm_tensor *t) {
-    memset(r, 0, sizeof *r);
-    r->name = r->own_name;
-    r->err = l->err;
-    r->pool = &l->model->pool;
-    r->temporary = &l->file->pool;
-    tfm__format(r->own_name, sizeof r->own_name, "%s_%s", side->name, suffix);
-    TFM__TRY(tfm__load_array(l, r->name, "", TFM_DTYPE_U8, 1, NULL, t));
-    if (!t->data || !l->packed) return TFM_OK;
-    return tfm__load_array(l, r->name, "_sorted", TFM_DTYPE_I32, 1, NULL, &r->order);
-}
-
-static tfm_status tfm__text_missing(tfm__loader *l, const tfm__side *side, const char *suffix) {
-    return TFM__FAIL_TENSOR(l, "tensor '%s_%s' is missing", side->name, suffix);
-}
-
-/* Loads a side's vocabulary. A target without one takes the source's, unless the target has a
-   SentencePiece model and the source has none. */
-static tfm_status tfm__vocabulary_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    int64_t rows = side->embedding->rows;
-    tfm__text_reader r;
-    tfm_tensor t;
-    TFM__TRY(tfm__text_open(l, side, "vocabulary", &r, &t));
-    if (t.data)
-        return tfm__read_vocabulary(&r, &side->vocabulary, (const char *)t.data, t.dims[0],
-                                    (int32_t)rows);
-    if (!shared || !shared->vocabulary.text || (side->spm && !shared->spm)) return TFM_OK;
-    if (shared->vocabulary.n != rows)
-        return TFM__FAIL_TENSOR(
-            l, "tensor 'tgt_vocabulary' is missing, and src_vocabulary has %d tokens, expected %i",
-            shared->vocabulary.n, rows);
-    side->vocabulary = shared->vocabulary;
-    return TFM_OK;
-}
-
-/* Cuts a word, or a token in a form with tokens. */
-static int tfm__words_next(tfm__token_cursor *c, tfm__token *token) {
-    size_t begin = c->at + tfm__run(&c->text, c->at, 1);
-    if (begin >= c->text.size) return 0;
-    tfm__cursor_take(c, token, begin, begin + tfm__run(&c->text, begin, 0));
-    token->id = tfm__token_id(&c->side->vocabulary, c->form, &token->text);
-    return 1;
-}
-
-static void tfm__words_join(tfm__joined *j, int32_t id) {
-    const tfm__spelling *s = tfm__join_spelling(j, id);
-    if (s && j->started) tfm__join_bytes(j, " ", 1);
-    if (s) tfm__join_text(j, s->text, s->size);
-}
-
-/* Cuts a character. Whitespace between characters is a token only if the vocabulary has it. */
-static int tfm__characters_next(tfm__token_cursor *c, tfm__token *token) {
-    const tfm__vocabulary *v = &c->side->vocabulary;
-    size_t at = c->at, begin = at + tfm__run(&c->text, at, 1);
-    if (begin >= c->text.size) return 0;
-    if (begin > at && at > 0) {
-        tfm__cursor_take(c, token, at, begin);
-        token->id = tfm__find_token(v, tfm__space_piece, TFM__SPACE_PIECE);
-        if (token->id >= 0) return 1;
-    }
-    tfm__cursor_take(c, token, begin,
-                     begin + (size_t)tfm__utf8_size((unsigned char)c->text.data[begin]));
-    token->id = tfm__find_token(v, token->text.data, (int64_t)token->text.size);
-    return 1;
-}
-
-/* Writes a character or a piece. */
-static void tfm__pieces_join(tfm__joined *j, int32_t id) {
-    const tfm__spelling *s = tfm__join_spelling(j, id);
-    if (s) tfm__join_token(j, s->text, s->size);
-}
-
-/* Writes a mark before each word, as pieces have it. */
-static tfm_status tfm__pieces_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
-    tfm_arena all = tfm__scratch_begin(scratch);
-    size_t at = 0, word, n = 0;
-    char *out = NULL;
-    TFM__TRY(TFM__TAKE(&all, 4 * (int64_t)c->text.size + TFM__SPACE_PIECE, 1, &out, err));
-    TFM__TRY(tfm__scratch_end(scratch, &all, err));
-    if (scratch->measuring) return TFM_OK;
-    for (;; at += word) {
-        at += tfm__run(&c->text, at, 1);
-        word = tfm__run(&c->text, at, 0);
-        if (!word) break;
-        memcpy(out + n, tfm__space_piece, TFM__SPACE_PIECE);
-        memcpy(out + n + TFM__SPACE_PIECE, c->text.data + at, word);
-        n += TFM__SPACE_PIECE + word;
-    }
-    c->text = tfm_text_make(out, n);
-    return TFM_OK;
-}
-
-/* Cuts the longest piece. A run of unknown characters is one token. */
-static int tfm__pieces_next(tfm__token_cursor *c, tfm__token *token) {
-    const char *text = c->text.data;
-    size_t begin = c->at, at = begin, n = 0;
-    token->id = -1;
-    while (at < c->text.size && token->id < 0) {
-        int32_t id;
-        n = (size_t)tfm__utf8_size((unsigned char)text[at]);
-        id = tfm__longest_token(&c->side->vocabulary, c->side, NULL, text + at, c->text.size - at,
-                                &n);
-        if (id >= 0 && at > begin) break; /* behind unknown ones */
-        at += n;
-        token->id = id;
-    }
-    tfm__cursor_take(c, token, begin, at);
-    return at > begin;
-}
-
-/* Loads a side whose tokens are the bytes of UTF-8. A vocabulary spells its added tokens alone. */
-static tfm_status tfm__bytes_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    int32_t rows = (int32_t)side->embedding->rows;
-    side->first_byte = l->model->config.byte_offset;
-    side->has_bytes = 1;
-    side->unk = -1;
-    if (side->first_byte > (int64_t)rows - 256)
-        return TFM__FAIL_CONFIG(l->err,
-                                "'%s_text' is bytes from id %d on, the vocabulary has %d tokens",
-                                side->name, side->first_byte, rows);
-    return tfm__vocabulary_load(l, side, shared && shared->has_bytes ? shared : NULL);
-}
-
-/* Cuts a byte. An escape may stand for several bytes, which have its span together. */
-static int tfm__bytes_next(tfm__token_cursor *c, tfm__token *token) {
-    const char *at = c->text.data + c->at;
-    int64_t taken = 0;
-    int n = 1;
-    if (c->first >= c->last) {
-        if (c->at >= c->text.size) return 0;
-        taken = 1;
-        c->bytes[0] = *at;
-        if (c->form == TFM_TEXT_FORM_ESCAPED)
-            taken = tfm__unescape(at, (int64_t)(c->text.size - c->at), c->bytes, &n);
-        c->first = 0;
-        c->last = (size_t)n;
-    }
-    tfm__cursor_take(c, token, c->at, c->at + (size_t)taken);
-    token->id = c->side->first_byte + (unsigned char)c->bytes[c->first++];
-    TFM__COUNT_TEXT(1);
-    return 1;
-}
-
-/* Writes a byte, or an added token that gives text. */
-static void tfm__bytes_join(tfm__joined *j, int32_t id) {
-    const tfm__side *side = j->side;
-    int64_t byte = (int64_t)id - side->first_byte;
-    if (byte >= 0 && byte < 256) {
-        tfm__join_byte(j, (int)byte);
-    } else if (side->pieces && side->pieces[id] != TFM__ID_DROPPED) {
-        const tfm__spelling *s = tfm__join_spelling(j, id);
-        tfm__join_broken(j);
-        tfm__join_text(j, s->text, s->size);
-    }
-}
-
-/* >>sentencepiece =================================================================================
-   28. SENTENCEPIECE
-   The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
-   its own model file, which is written as protocol buffers. It gives the same ids as the package
-   sentencepiece 0.2.3, also where two ways to cut a text have the same score
-   (tests/compare/compare_sentencepiece.py). The reader checks all that the other parts rely on.
-   Legend: n bytes of normalized text; a piece's id is its position in the file.
-   ============================================================================================== */
-
-/* Types of pieces. A user-defined piece is neither normalized nor cut. */
-enum { TFM__PIECE_NORMAL = 1, TFM__PIECE_UNKNOWN, TFM__PIECE_CONTROL };
-enum { TFM__PIECE_USER = 4, TFM__PIECE_UNUSED, TFM__PIECE_BYTE };
-
-/* All pieces, in breadth-first order, so that the children of a node are neighbours. */
-typedef struct tfm__trie_node {
-    int32_t children; /* the first one; they end where those of the next node begin */
-    int32_t id;       /* the piece that ends here; -1 if there is none that a text can become */
-} tfm__trie_node;
-
-typedef struct tfm__trie {
-    tfm__trie_node *nodes; /* [n_nodes + 1]: node 0 is the root; the last only ends the children */
-    char *labels;          /* [n_nodes]: the byte that leads to a node from its parent */
-    int64_t n_nodes;
-    int32_t *levels, longest; /* [longest + 2]: nodes of each depth */
-    int16_t *shared;   /* until it is built: how many bytes sorted pieces share with the last one */
-    int32_t root[256]; /* the root's child by each byte, or -1: there are too many to search */
-} tfm__trie;
-
-/* Rules that replace bytes: the file's double array (Darts), and replacements that end with NUL. */
-struct tfm__charsmap {
-    const unsigned char *units; /* of 4 bytes, at any address; NULL: no rules */
-    const char *strings;
-};
-
-struct tfm__sentencepiece {
-    tfm__vocabulary vocabulary; /* the pieces by their spelling */
-    unsigned char *types;       /* [pieces] */
-    float *scores;              /* [pieces] */
-    tfm__trie trie;             /* of all pieces */
-    tfm__charsmap map, unmap;
-    const char *unk_surface; /* what the unknown piece becomes in text */
-    int64_t unk_surface_size;
-    int bpe, byte_fallback, has_unused, has_users;
-    int dummy_prefix, suffix, trim, escape; /* suffix: a space mark ends a word */
-    int cuts[2]; /* BPE: [0] no piece crosses the end of a space mark, [1] none its beginning */
-    int32_t unk, bytes[256];
-    float unk_score;
-    unsigned char plain[256]; /* 1: normalization keeps this byte, 2: it does if ASCII follows */
-};
-
-/* ---- protocol buffers: tag, value, tag, value ... ---- */
-
-enum { TFM__WIRE_VARINT = 0, TFM__WIRE_8 = 1, TFM__WIRE_BYTES = 2, TFM__WIRE_4 = 5 };
-
-typedef struct tfm__wire {
-    const unsigned char *at, *end;
-} tfm__wire;
-
-typedef struct tfm__wire_field {
-    uint64_t number;
-    int type;
-    uint64_t value; /* the value; of TFM__WIRE_BYTES, the number of bytes */
-    const unsigned char *bytes;
-} tfm__wire_field;
-
-/* Reads seven bits per byte, the lowest first. Returns 0 if the input ends or at over 64 bits. */
-static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
-    int shift;
-    *value = 0;
-    for (shift = 0; w->at < w->end; shift += 7) { /* the tenth byte is the last */
-        uint64_t byte = *w->at++;
-        if (shift == 63 && byte > 1) return 0;
-        *value |= (byte & 0x7F) << shift;
-        if (byte < 0x80) return 1;
-    }
-    return 0;
-}
-
-/* Reads the next field. Returns 1, at the end 0, at a fault or a group -1. */
-static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
-    uint64_t tag, size;
-    int fixed;
-    if (w->at == w->end) return 0;
-    if (*w->at < 0x80) tag = *w->at++; /* nearly always */
-    else if (!tfm__wire_varint(w, &tag)) return -1;
-    if (tag > UINT32_MAX || tag >> 3 == 0) return -1;
-    f->number = tag >> 3;
-    f->type = (int)(tag & 7);
-    fixed = f->type == TFM__WIRE_8 ? 8 : f->type == TFM__WIRE_4 ? 4 : 0;
-    if (!fixed && f->type != TFM__WIRE_VARINT && f->type != TFM__WIRE_BYTES) return -1;
-    if (!fixed && w->at < w->end && *w->at < 0x80) f->value = *w->at++;
-    else if (!fixed && !tfm__wire_varint(w, &f->value)) return -1;
-    size = f->type == TFM__WIRE_BYTES ? f->value : (uint64_t)fixed;
-    if (size > (uint64_t)(w->end - w->at)) return -1;
-    f->bytes = w->at;
-    if (fixed) f->value = tfm__little_endian(w->at, fixed);
-    w->at += size;
-    return 1;
-}
-
-/* Returns the message that a field of bytes holds. */
-static tfm__wire tfm__wire_inside(const tfm__wire_field *f) {
-    tfm__wire w = {f->bytes, f->bytes + f->value};
-    return w;
-}
-
-/* ---- the model file ---- */
-
-enum { TFM__SPM_PIECE = 1, TFM__SPM_TRAINER, TFM__SPM_NORMALIZER, TFM__SPM_DENORMALIZER = 5 };
-static const char *const tfm__spm_parts[] = {"pieces",          "a piece", "trainer_spec",
-                                             "normalizer_spec", NULL,      "denormalizer_spec"};
-
-/* Fails with "src_sentencepiece, piece 17: what more". */
-static tfm_status tfm__spm_fault(const tfm__text_reader *r, const char *what, const char *more) {
-    if (r->part == TFM__SPM_PIECE)
-        return TFM__FAIL_TENSOR(r, "%s, piece %i: %s%s", r->name, r->piece, what, more);
-    return TFM__FAIL_TENSOR(r, "%s, %s: %s%s", r->name, tfm__spm_parts[r->part], what, more);
-}
-
-/* The fields that this library knows: part, type, number, value if the field is absent, and name.
-   denormalizer_spec has those of normalizer_spec. */
-#define TFM__SPM_TABLE(X)                                                                          \
-    X(TEXT, PIECE, BYTES, 1, 0, "piece")                                                           \
-    X(SCORE, PIECE, 4, 2, 0, "score")                                                              \
-    X(TYPE, PIECE, VARINT, 3, TFM__PIECE_NORMAL, "type")                                           \
-    X(MODEL_TYPE, TRAINER, VARINT, 3, 1, "model_type")                                             \
-    X(SUFFIX, TRAINER, VARINT, 24, 0, "treat_whitespace_as_suffix")                                \
-    X(BYTES, TRAINER, VARINT, 35, 0, "byte_fallback")                                              \
-    X(UNK_SURFACE, TRAINER, BYTES, 44, 0, "unk_surface")                                           \
-    X(CHARSMAP, NORMALIZER, BYTES, 2, 0, "precompiled_charsmap")                                   \
-    X(DUMMY_PREFIX, NORMALIZER, VARINT, 3, 1, "add_dummy_prefix")                                  \
-    X(TRIM, NORMALIZER, VARINT, 4, 1, "remove_extra_whitespaces")                                  \
-    X(ESCAPE, NORMALIZER, VARINT, 5, 1, "escape_whitespaces")
-#define TFM__SPM_ID(id, part, type, number, absent, name) TFM__SPM_##id,
-#define TFM__SPM_ROW(id, part, type, number, absent, name) {TFM__WIRE_##type, number, absent, name},
-enum { TFM__SPM_TABLE(TFM__SPM_ID) TFM__SPM_FIELDS };
-static const struct {
-    int type;
-    uint64_t number, absent;
-    const char *name;
-} tfm__spm_fields[TFM__SPM_FIELDS] = {TFM__SPM_TABLE(TFM__SPM_ROW)};
-
-/* Reads the known fields of a part of the file, each at most once, and skips others. An absent
-   field has number 0 and its default value. Fields of other parts are not touched. */
-static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
-                                   tfm__wire_field *fields) {
-    static const int begins[] = {TFM__SPM_TEXT, TFM__SPM_MODEL_TYPE, TFM__SPM_CHARSMAP,
-                                 TFM__SPM_FIELDS};
-    int rows = part == TFM__SPM_DENORMALIZER ? TFM__SPM_NORMALIZER : part, i, got;
-    int first = begins[rows - 1], end = begins[rows];
-    tfm__wire_field f;
-    for (i = first; i < end; i++) { /* for each piece, and memset would be a call */
-        fields[i].number = 0;
-        fields[i].value = tfm__spm_fields[i].absent;
-        fields[i].bytes = NULL;
-    }
-    r->part = part;
-    while ((got = tfm__wire_next(&w, &f)) != 0) {
-        if (got < 0)
-            return TFM__FAIL_TENSOR(r, "%s, byte %i: malformed field of %s", r->name,
-                                    (int64_t)(w.at - r->begin), tfm__spm_parts[part]);
-        for (i = first; i < end && tfm__spm_fields[i].number != f.number;) i++;
-        if (i == end) continue;
-        if (fields[i].number) return tfm__spm_fault(r, "duplicate ", tfm__spm_fields[i].name);
-        if (f.type != tfm__spm_fields[i].type)
-            return tfm__spm_fault(r, tfm__spm_fields[i].name, " has the wrong wire type");
-        fields[i] = f;
-    }
-    return TFM_OK;
-}
-
-static uint32_t tfm__charsmap_unit(const tfm__charsmap *m, uint32_t i) {
-    const unsigned char *p = m->units + 4 * (size_t)i; /* compilers make one load of it */
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-/* Returns the offset of a node: the node's number XOR the offset is the base of its children. */
-static uint32_t tfm__charsmap_offset(uint32_t unit) { return (unit >> 10) << ((unit & 512) >> 6); }
-
-static int tfm__charsmap_step(const tfm__charsmap *m, uint32_t *node, char c) {
-    uint32_t child = *node ^ tfm__charsmap_offset(tfm__charsmap_unit(m, *node)) ^ (unsigned char)c;
-    if ((tfm__charsmap_unit(m, child) & 0x800000FF) != (unsigned char)c) return 0;
-    *node = child;
-    return 1;
-}
-
-/* Reads a charsmap: 4 bytes with the size of its trie, the trie, the strings. Afterwards a walk
-   needs no checks, because every node has its 256 possible children and its string inside. */
-static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_field *f,
-                                    tfm__charsmap *m) {
-    static const char *const name = "precompiled_charsmap: ";
-    uint64_t bytes = f->value < 4 ? 0 : tfm__little_endian(f->bytes, 4);
-    int64_t n_strings = (int64_t)(f->value - 4 - bytes), at, end;
-    uint32_t n_units = (uint32_t)bytes / 4, outside, i;
-    if (f->value == 0) return TFM_OK;
-    if (bytes < 1024 || bytes % 1024 || bytes >= f->value - 4)
-        return tfm__spm_fault(r, name, "its size does not fit its trie");
-    m->units = f->bytes + 4;
-    m->strings = (const char *)m->units + bytes;
-    if (m->strings[n_strings - 1] != 0)
-        return tfm__spm_fault(r, name, "its last string has no end");
-    if (tfm__utf8_fault(m->strings, (size_t)n_strings) >= 0)
-        return tfm__spm_fault(r, name, "its strings are not UTF-8");
-    for (at = 0; at < n_strings; at = end + 1) { /* end: the last NUL that is close enough */
-        end = tfm__min(at + TFM__LONGEST_RULE, n_strings - 1);
-        while (end >= at && m->strings[end]) end--;
-        if (end < at) return tfm__spm_fault(r, name, "a string has over 1024 bytes");
-    }
-    outside = tfm__charsmap_unit(m, 0) >> 31;
-    for (i = 0; i < n_units; i++) {
-        uint32_t unit = tfm__charsmap_unit(m, i), child = i ^ tfm__charsmap_offset(unit), leaf;
-        outside |= (~unit >> 31) & (child >= n_units); /* bit 31: a value, which has no child */
-        if ((unit & 0x80000100u) != 256 || outside) continue;
-        leaf = tfm__charsmap_unit(m, child) & 0x7FFFFFFF;
-        if (leaf >= n_strings || ((unsigned char)m->strings[leaf] & 0xC0) == 0x80)
-            return tfm__spm_fault(r, name, "its trie points outside its strings");
-    }
-    return outside ? tfm__spm_fault(r, name, "its trie points outside") : TFM_OK;
-}
-
-/* ---- the trie ---- */
-
-/* Returns 1 for a piece that text can become. BPE merges unused pieces to longer ones. */
-static int tfm__is_text_piece(const tfm__sentencepiece *p, int32_t id) {
-    return p->types[id] == TFM__PIECE_NORMAL || p->types[id] == TFM__PIECE_USER ||
-           (p->types[id] == TFM__PIECE_UNUSED && p->bpe);
-}
-
-/* The sorted pieces have the nodes of each depth in order, so a piece appends a node to each depth
-   beyond the bytes that it shares with the piece before. levels has the next node of each depth. */
-static void tfm__trie_build(tfm__sentencepiece *p) {
-    const tfm__vocabulary *v = &p->vocabulary;
-    tfm__trie_node *nodes = p->trie.nodes;
-    char *labels = p->trie.labels;
-    int32_t *next = p->trie.levels, at, depth, n = 0;
-    int64_t i;
-    for (depth = 0; depth < p->trie.longest + 2; depth++) {
-        at = next[depth];
-        next[depth] = n, n += at;
-    }
-    nodes[0].children = 1;
-    nodes[0].id = -1;
-    for (i = 0; i < v->n; i++) {
-        const tfm__spelling *s = tfm__sorted(v, i);
-        for (at = 0, depth = p->trie.shared[i]; depth < s->size; depth++) {
-            at = next[depth + 1]++;
-            labels[at] = s->text[depth];
-            nodes[at].children = next[depth + 2];
-            nodes[at].id = -1;
-        }
-        TFM__COUNT_TEXT(s->size);
-        if (tfm__is_text_piece(p, s->id)) nodes[at].id = s->id;
-    }
-    nodes[n].children = n;
-    memset(p->trie.root, -1, sizeof p->trie.root);
-    for (at = 1; at < nodes[1].children; at++) p->trie.root[(unsigned char)labels[at]] = at;
-}
-
-static int32_t tfm__trie_step(const tfm__trie *t, int32_t node, char c) {
-    int32_t child = t->nodes[node].children, end = t->nodes[node + 1].children;
-    if (node == 0) return t->root[(unsigned char)c];
-    /* most nodes have few children, whose labels are in one cache line */
-    while (child < end && t->labels[child] != c) child++;
-    return child < end ? child : -1;
-}
-/* Returns the node to which size bytes of text lead from node, or -1. */
-static int32_t tfm__trie_walk(const tfm__trie *t, int32_t node, const char *text, int32_t size) {
-    int32_t i;
-    for (i = 0; i < size && node >= 0; i++) node = tfm__trie_step(t, node, text[i]);
-    TFM__COUNT_TEXT(i);
-    return node;
-}
-/* Returns the piece that ends at a node, or -1. */
-static int32_t tfm__trie_piece(const tfm__trie *t, int32_t node) {
-    return node < 0 ? -1 : t->nodes[node].id;
-}
-
-/* ---- pieces and specs ---- */
-
-/* Returns 0 to 255 for "<0x00>" to "<0xFF>", else -1. */
-static int tfm__byte_of_piece(const char *text, int64_t size) {
-    static const char digits[] = "0123456789ABCDEF";
-    const char *high, *low;
-    if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
-    high = (const char *)memchr(digits, text[3], 16);
-    low = (const char *)memchr(digits, text[4], 16);
-    return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
-}
-
-/* Reads a piece as the package writes it, faster than tfm__spm_message: a text of under 128 bytes,
-   a score and perhaps a type, in this order. Returns 0 for others. */
-static int tfm__spm_short_piece(tfm__wire w, tfm__wire_field *f) {
-    int64_t size = w.end - w.at < 7 ? 0 : w.at[1], typed = w.end - w.at == size + 9;
-    const unsigned char *score;
-    if (w.end - w.at != size + 7 + 2 * typed || w.at[0] != (1 << 3 | TFM__WIRE_BYTES)) return 0;
-    score = w.at + 2 + size;
-    if (size > 127 || score[0] != (2 << 3 | TFM__WIRE_4)) return 0;
-    f[TFM__SPM_TEXT].bytes = w.at + 2;
-    f[TFM__SPM_TEXT].value = (uint64_t)size;
-    f[TFM__SPM_SCORE].value = tfm__little_endian(score + 1, 4);
-    f[TFM__SPM_TYPE].value = (uint64_t)(typed ? score[6] : (int)TFM__PIECE_NORMAL);
-    return !typed || (score[5] == (3 << 3 | TFM__WIRE_VARINT) && score[6] < 0x80);
-}
-
-/* Reads a piece. trainer_spec comes before, because it says whether pieces of bytes are allowed. */
-static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm__wire w) {
-    tfm__wire_field f[TFM__SPM_FIELDS];
-    tfm__spelling *s = &p->vocabulary.spellings[r->piece];
-    int32_t id = (int32_t)r->piece;
-    uint64_t type;
-    int byte;
-    r->part = TFM__SPM_PIECE;
-    if (!tfm__spm_short_piece(w, f)) TFM__TRY(tfm__spm_message(r, TFM__SPM_PIECE, w, f));
-    s->text = (const char *)f[TFM__SPM_TEXT].bytes;
-    if (f[TFM__SPM_TEXT].value >= 8000) return tfm__spm_fault(r, "it has over 7999 bytes", "");
-    s->size = (int32_t)f[TFM__SPM_TEXT].value;
-    s->id = id;
-    if (p->trie.longest < s->size) p->trie.longest = s->size;
-    p->vocabulary.tokens[id] = id;
-    p->vocabulary.sorted[id] = s;
-    type = f[TFM__SPM_TYPE].value;
-    if (type < TFM__PIECE_NORMAL || type > TFM__PIECE_BYTE)
-        return tfm__spm_fault(r, "its type is unknown", "");
-    p->scores[id] = tfm__float_from_bits((uint32_t)f[TFM__SPM_SCORE].value);
-    if (!(p->scores[id] - p->scores[id] == 0))
-        return tfm__spm_fault(r, "its score is not finite", "");
-    if (s->size == 0) return tfm__spm_fault(r, "it is empty", "");
-    if (tfm__utf8_fault(s->text, (size_t)s->size) >= 0)
-        return tfm__fail(r->err, TFM_E_UTF8, "%s, piece %i: not UTF-8", r->name, r->piece);
-    if (memchr(s->text, 0, (size_t)s->size)) {
-        if (s->size > 1 || !p->byte_fallback) return tfm__spm_fault(r, "it has a NUL", "");
-        type = TFM__PIECE_UNUSED; /* the package lets this one pass so */
-    }
-    if (type == TFM__PIECE_UNKNOWN) {
-        if (p->unk >= 0) return tfm__spm_fault(r, "a second one of type unknown", "");
-        p->unk = id;
-    } else if (type == TFM__PIECE_BYTE) {
-        byte = tfm__byte_of_piece(s->text, s->size);
-        if (byte < 0) return tfm__spm_fault(r, "a byte that is not <0x00> to <0xFF>", "");
-        if (!p->byte_fallback) return tfm__spm_fault(r, "a byte, and byte_fallback is false", "");
-        p->bytes[byte] = id;
-    } else if (type == TFM__PIECE_NORMAL && p->scores[id] < p->unk_score) {
-        p->unk_score = p->scores[id];
-    }
-    if (type == TFM__PIECE_UNUSED) p->has_unused = 1;
-    if (type == TFM__PIECE_USER) p->has_users = 1;
-    p->types[id] = (unsigned char)type;
-    return TFM_OK;
-}
-
-static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
-                                 const tfm__wire *parts) {
-    tfm__wire_field f[TFM__SPM_FIELDS];
-    uint64_t type;
-    int i;
-    TFM__TRY(tfm__spm_message(r, TFM__SPM_TRAINER, parts[TFM__SPM_TRAINER], f));
-    type = f[TFM__SPM_MODEL_TYPE].value;
-    if (type != 1 && type != 2)
-        return tfm__spm_fault(r, "model_type is ",
-                              type == 3   ? "word, expected unigram or bpe"
-                              : type == 4 ? "char, expected unigram or bpe"
-                                          : "unknown, expected unigram or bpe");
-    p->bpe = type == 2;
-    p->suffix = f[TFM__SPM_SUFFIX].value != 0;
-    p->byte_fallback = f[TFM__SPM_BYTES].value != 0;
-    p->unk_surface = " \xE2\x81\x87 "; /* U+2047 */
-    p->unk_surface_size = 5;
-    if (f[TFM__SPM_UNK_SURFACE].number) {
-        p->unk_surface = (const char *)f[TFM__SPM_UNK_SURFACE].bytes;
-        p->unk_surface_size = (int64_t)f[TFM__SPM_UNK_SURFACE].value;
-        if (tfm__utf8_fault(p->unk_surface, (size_t)p->unk_surface_size) >= 0)
-            return tfm__fail(r->err, TFM_E_UTF8, "%s, trainer_spec: unk_surface is not UTF-8",
-                             r->name);
-    }
-    TFM__TRY(tfm__spm_message(r, TFM__SPM_NORMALIZER, parts[TFM__SPM_NORMALIZER], f));
-    p->dummy_prefix = f[TFM__SPM_DUMMY_PREFIX].value != 0;
-    p->trim = f[TFM__SPM_TRIM].value != 0;
-    p->escape = f[TFM__SPM_ESCAPE].value != 0;
-    TFM__TRY(tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->map));
-    /* denormalization has rules alone: the package's trainer writes nothing else */
-    TFM__TRY(tfm__spm_message(r, TFM__SPM_DENORMALIZER, parts[TFM__SPM_DENORMALIZER], f));
-    for (i = TFM__SPM_DUMMY_PREFIX; i <= TFM__SPM_ESCAPE && f[TFM__SPM_CHARSMAP].value; i++)
-        if (f[i].value)
-            return tfm__spm_fault(r, tfm__spm_fields[i].name, " is true, which is not supported");
-    return tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->unmap);
-}
-
-/* Sets p->plain. ASCII needs no look-up if no rule and no user-defined piece begins with it, or
-   only rules that go on with more than ASCII (a letter and its accent). */
-static void tfm__spm_plain(tfm__sentencepiece *p) {
-    const tfm__charsmap *m = &p->map;
-    int32_t i;
-    int c, d;
-    for (c = 1; c < 128; c++) {
-        uint32_t node = 0, next;
-        if (c == ' ') continue;
-        p->plain[c] = 1;
-        if (!m->units || !tfm__charsmap_step(m, &node, (char)c)) continue;
-        p->plain[c] = tfm__charsmap_unit(m, node) >> 8 & 1 ? 0 : 2;
-        for (d = 0; d < 128; d++) {
-            next = node;
-            if (tfm__charsmap_step(m, &next, (char)d)) p->plain[c] = 0;
-        }
-    }
-    for (i = 0; i < p->vocabulary.n; i++)
-        if (p->types[i] == TFM__PIECE_USER)
-            p->plain[(unsigned char)p->vocabulary.spellings[i].text[0]] = 0;
-}
-
-/* BPE may cut a text after or before space marks if no piece goes on there. */
-static void tfm__spm_cuts(tfm__sentencepiece *p) {
-    int32_t i;
-    p->cuts[0] = p->cuts[1] = !p->has_unused;
-    for (i = 0; i < p->vocabulary.n; i++) {
-        const tfm__spelling *s = &p->vocabulary.spellings[i];
-        int64_t at;
-        int before = -1, here; /* whether the last character is a space mark */
-        if (p->types[i] == TFM__PIECE_CONTROL || p->types[i] == TFM__PIECE_UNKNOWN) continue;
-        for (at = 0; at < s->size; at += here ? TFM__SPACE_PIECE : 1) {
-            here = tfm__begins_with_mark(s->text + at, s->size - at);
-            if (before >= 0 && here != before) p->cuts[here] = 0;
-            before = here;
-        }
-    }
-}
-
-/* Checks the parts together, sorts the pieces and counts the nodes of their trie. */
-static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
-    tfm__vocabulary *v = &p->vocabulary;
-    int64_t i;
-    int32_t first = 0;
-    if (p->unk < 0) return tfm__spm_fault(r, "the unknown piece is missing", "");
-    for (i = 0; i < 256 && p->byte_fallback; i++)
-        if (p->bytes[i] < 0)
-            return TFM__FAIL_TENSOR(r, "%s, pieces: the piece of byte %i is missing", r->name, i);
-    TFM__TRY(TFM__NEW(r->temporary, v->n, &p->trie.shared, r->err));
-    TFM__TRY(tfm__sort_text(r, v->sorted, v->n, p->trie.shared, &i));
-    if (i)
-        return TFM__FAIL_TENSOR(r, "%s: pieces %i and %i are the same", r->name,
-                                (int64_t)tfm__sorted(v, i - 1)->id, (int64_t)tfm__sorted(v, i)->id);
-    p->unk_score -= 10.0f;
-    for (i = 0; i < v->n; i++) /* the bonus that makes user-defined pieces win */
-        if (!p->bpe && p->types[i] == TFM__PIECE_USER)
-            p->scores[i] = 0.1f * (float)(v->spellings[i].size - 1);
-    while (first < v->n && !tfm__is_text_piece(p, first)) first++;
-    if (first == v->n) return tfm__spm_fault(r, "normal pieces are missing", "");
-    p->trie.n_nodes = 1; /* a byte of the file makes one node at most, so an int32_t counts them */
-    TFM__TRY(TFM__NEW(r->pool, p->trie.longest + 3, &p->trie.levels, r->err));
-    memset(p->trie.levels, 0, (size_t)(p->trie.longest + 3) * sizeof *p->trie.levels);
-    p->trie.levels[0] = 1;
-    for (i = 0; i < v->n; i++) {
-        int32_t size = tfm__sorted(v, i)->size, depth = p->trie.shared[i];
-        p->trie.n_nodes += size - depth;
-        while (depth < size) p->trie.levels[++depth]++;
-    }
-    return TFM_OK;
-}
-
-static tfm_status tfm__spm_build(tfm__sentencepiece *p, tfm__pool *pool, tfm_error *err) {
-    tfm__trie *t = &p->trie;
-    TFM__TRY(TFM__NEW(pool, t->n_nodes + 1, &t->nodes, err));
-    TFM__TRY(TFM__NEW(pool, t->n_nodes, &t->labels, err));
-    tfm__trie_build(p);
-    tfm__spm_plain(p);
-    if (p->bpe) tfm__spm_cuts(p);
-    return TFM_OK;
-}
-
-/* Reads and checks a model file of size bytes into p, which is zero; tfm__spm_build makes it ready.
-   The file stays where it is: spellings and rules are used there. */
-static tfm_status tfm__spm_read(tfm__text_reader *r, tfm__sentencepiece *p,
-                                const unsigned char *bytes, int64_t size) {
-    tfm__vocabulary *v = &p->vocabulary;
-    tfm__wire file = {bytes, bytes + size}, parts[6], w;
-    tfm__wire_field f;
-    int64_t n = 0;
-    int got;
-    if (size > INT32_MAX)
-        return TFM__FAIL_TENSOR(r, "%s has %i bytes, more than 2147483647", r->name, size);
-    memset(parts, 0, sizeof parts);
-    r->begin = bytes;
-    for (w = file; (got = tfm__wire_next(&w, &f)) != 0;) {
-        if (got < 0)
-            return TFM__FAIL_TENSOR(r, "%s, byte %i: malformed field", r->name,
-                                    (int64_t)(w.at - bytes));
-        if (f.number > TFM__SPM_DENORMALIZER || !tfm__spm_parts[f.number]) continue;
-        r->part = (int)f.number;
-        r->piece = n;
-        if (f.type != TFM__WIRE_BYTES)
-            return TFM__FAIL_TENSOR(r, "%s, field %i: wrong wire type", r->name, (int64_t)f.number);
-        if (r->part == TFM__SPM_PIECE) {
-            /* memory is in proportion to the file: a piece has at least 5 bytes there */
-            if (f.value < 3) return tfm__spm_fault(r, "it is empty", "");
-            n++;
-            continue;
-        }
-        if (parts[r->part].at) return tfm__spm_fault(r, "duplicate field", "");
-        parts[r->part] = tfm__wire_inside(&f);
-    }
-    r->part = 0;
-    if (n == 0) return tfm__spm_fault(r, "missing", "");
-    TFM__TRY(tfm__spm_specs(r, p, parts));
-    TFM__TRY(TFM__NEW(r->pool, n, &v->spellings, r->err));
-    TFM__TRY(TFM__NEW(r->pool, n, &v->sorted, r->err));
-    TFM__TRY(TFM__NEW(r->pool, n, &v->tokens, r->err));
-    TFM__TRY(TFM__NEW(r->pool, n, &p->scores, r->err));
-    TFM__TRY(TFM__NEW(r->pool, n, &p->types, r->err));
-    p->unk = -1;
-    p->unk_score = 3.402823466e+38f;
-    memset(p->bytes, -1, sizeof p->bytes);
-    r->piece = 0;
-    for (w = file; tfm__wire_next(&w, &f) > 0;) {
-        if (f.number != TFM__SPM_PIECE) continue;
-        TFM__TRY(tfm__spm_piece(r, p, tfm__wire_inside(&f)));
-        r->piece++;
-    }
-    v->n = (int32_t)n;
-    v->n_spellings = n;
-    r->part = 0;
-    return tfm__spm_finish(r, p);
-}
-
-/* ---- text to normalized text ---- */
-
-enum { TFM__MOST_RULES = 32, TFM__MOST_USERS = 64 }; /* matches of one place that count */
-
-/* Finds the longest rule that text begins with. Returns how many bytes it replaces, 0: none. */
-static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int64_t size,
-                                   const char **becomes) {
-    uint32_t node = 0, unit, leaf;
-    int64_t i, length = 0;
-    int found = 0;
-    if (!m->units) return 0;
-    for (i = 0; i < size && i < TFM__LONGEST_RULE && found < TFM__MOST_RULES; i++) {
-        if (!tfm__charsmap_step(m, &node, text[i])) break;
-        unit = tfm__charsmap_unit(m, node);
-        if (!(unit >> 8 & 1)) continue;
-        leaf = tfm__charsmap_unit(m, node ^ tfm__charsmap_offset(unit));
-        *becomes = m->strings + (leaf & 0x7FFFFFFF);
-        length = i + 1;
-        found++;
-    }
-    TFM__COUNT_TEXT(i + 1);
-    return length;
-}
-
-/* Finds the longest user-defined piece that text begins with. Returns its bytes, 0: none. */
-static int64_t tfm__spm_match_user(const tfm__sentencepiece *p, const char *text, int64_t size,
-                                   int32_t *id) {
-    int64_t i, length = 0;
-    int32_t node = 0, piece;
-    int found = 0;
-    if (!p->has_users) return 0;
-    for (i = 0; i < size && found < TFM__MOST_USERS; i++) {
-        node = tfm__trie_step(&p->trie, node, text[i]);
-        if (node < 0) break;
-        piece = p->trie.nodes[node].id;
-        if (piece < 0 || p->types[piece] != TFM__PIECE_USER) continue;
-        *id = piece;
-        length = i + 1;
-        found++;
-    }
-    TFM__COUNT_TEXT(i + 1);
-    return length;
-}
-
-static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
-                                  const char **out, int64_t *n) {
-    uint32_t character;
-    int64_t taken = tfm__charsmap_match(m, text, size, out);
-    if (taken) {
-        *n = (int64_t)strlen(*out);
-        return taken;
-    }
-    *out = text;
-    *n = taken = tfm__utf8_next(text, (size_t)size, &character);
-    if (taken) return taken;
-    *out = tfm__replacement; /* only after a rule that takes half a character */
-    *n = TFM__REPLACEMENT;
-    return 1;
-}
-/* Does the same, but keeps user-defined pieces. */
-static int64_t tfm__spm_prefix(const tfm__sentencepiece *p, const char *text, int64_t size,
-                               const char **out, int64_t *n) {
-    int32_t id;
-    *out = text;
-    *n = tfm__spm_match_user(p, text, size, &id);
-    return *n ? *n : tfm__mapped_prefix(&p->map, text, size, out, n);
-}
-
-/* Returns whether a space mark goes before bytes i to size of a text, which had whitespace from
-   begin to i. SentencePiece puts one before each text. With the config's prefix_space (tokenizers'
-   Metaspace) there is none where a text begins with one; and with "first" only where the text's
-   first character becomes the first one. */
-static int tfm__spm_wants_mark(const tfm__side *side, const char *text, int64_t begin, int64_t i,
-                               int64_t size) {
-    const tfm__sentencepiece *p = side->spm;
-    const char *part = text;
-    int64_t n = 0;
-    if (p->suffix && p->dummy_prefix) return 0;
-    if (i > begin && side->keep_trailing) return 1;
-    if (!p->dummy_prefix || (side->prefix_space == 2 && i > 0)) return 0;
-    if (!side->prefix_space) return 1;
-    while (i < size && !n && (i == 0 || side->prefix_space != 2)) {
-        i += tfm__spm_prefix(p, text + i, size - i, &part, &n);
-        for (; p->trim && n && *part == ' '; n--) part++;
-    }
-    return n && *part != ' ' && !tfm__begins_with_mark(part, n);
-}
-
-/* Normalizes bytes i to size of a text. The rules for whitespace: none at the front, one between
-   words, none at the end (where normalizer_spec says so, and the side does not keep it); a mark for
-   each that is left, and one more before or behind the whole (tfm__spm_wants_mark). */
-static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t i, int64_t size,
-                               tfm__normal *o) {
-    const tfm__sentencepiece *p = side->spm;
-    const char *space = p->escape ? tfm__space_piece : " ", *part;
-    int64_t space_size = p->escape ? TFM__SPACE_PIECE : 1, capacity = o->capacity, n, k, at,
-            begin = i, from = o->n;
-    int after_space = p->trim;
-    int keeps = side->keep_trailing == 1 || (side->keep_trailing && o->before_added);
-    while (p->trim && i < size) {
-        k = tfm__spm_prefix(p, text + i, size - i, &part, &n);
-        if (n != 1 || *part != ' ') break;
-        i += k;
-    }
-    if (i == size && i > begin && keeps) /* whitespace between added tokens */
-        tfm__normal_put(o, space, space_size, begin);
-    if (i == size) return;
-    if (tfm__spm_wants_mark(side, text, begin, i, size)) tfm__normal_put(o, space, space_size, i);
-    while (i < size) {
-        unsigned char c = (unsigned char)text[i];
-        at = i;
-        if (p->plain[c] == 1 ||
-            (p->plain[c] == 2 && (i + 1 == size || (unsigned char)text[i + 1] < 0x80))) {
-            if (o->n < o->capacity) o->text[o->n++] = text[i]; /* nobody asks for origins */
-            else tfm__normal_put(o, text + i, 1, at);
-            TFM__COUNT_TEXT(1);
-            i++;
-            after_space = 0;
-            continue;
-        }
-        if (c >= 0xC2 && !p->has_users &&
-            !tfm__charsmap_match(&p->map, text + i, size - i, &part)) {
-            n = tfm__utf8_size(c); /* a whole character, and most of them */
-            tfm__normal_put(o, text + i, n, at);
-            i += n;
-            after_space = 0;
-            continue;
-        }
-        i += tfm__spm_prefix(p, text + i, size - i, &part, &n);
-        for (; after_space && n && *part == ' '; n--) part++;
-        if (n == 0) continue;
-        after_space = p->trim && part[n - 1] == ' ';
-        for (k = 0; k < n; k++) {
-            if (part[k] == ' ') tfm__normal_put(o, space, space_size, at);
-            else tfm__normal_put(o, part + k, 1, at);
-        }
-    }
-    if (p->trim && o->n <= capacity && !keeps)
-        while (o->n - from >= space_size &&
-               memcmp(o->text + o->n - space_size, space, (size_t)space_size) == 0)
-            o->n -= space_size;
-    if (p->dummy_prefix && p->suffix) tfm__normal_put(o, space, space_size, size);
-}
-
-/* ---- normalized text to pieces ---- */
-
-/* Keeps the better way to end. Cells up to the frontier are set; prev is -1 where no way ends. */
-static void tfm__unigram_offer(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
-                               int32_t id, float score) {
-    while (*frontier < end) cells[++*frontier].prev = -1;
-    if (cells[end].prev >= 0 && !(score > cells[end].score)) return;
-    cells[end].score = score;
-    cells[end].prev = start;
-    cells[end].id = id;
-}
-
-/* Cuts text into the pieces whose scores have the highest sum; of equal ways, the one that is found
-   first. Scores are rounded to float after every addition, and reduced when they grow large, as the
-   package does. Otherwise ties would be decided differently. */
-static void tfm__unigram_encode(tfm__lattice *b, int32_t from, int32_t to) {
-    const tfm__sentencepiece *p = b->side->spm;
-    const char *text = b->text + from;
-    tfm__cell *cells = b->cells + from;
-    const float limit = 100000.0f;
-    int32_t n = to - from, start, size, end, id, frontier = 0;
-    memset(cells, 0, sizeof *cells);
-    for (start = 0; start < n; start += size) {
-        float here = cells[start].score;
-        int32_t node = 0, piece;
-        int single = 0;
-        if (here < -limit || here > limit) {
-            for (end = start; end <= frontier; end++)
-                if (end == start || cells[end].prev >= 0) cells[end].score -= here;
-            here = 0;
-            TFM__COUNT_TEXT(frontier - start);
-        }
-        size = tfm__utf8_size((unsigned char)text[start]);
-        for (end = start; end < n;) {
-            node = tfm__trie_step(&p->trie, node, text[end]);
-            if (node < 0) break;
-            end++;
-            piece = p->trie.nodes[node].id;
-            if (piece < 0) continue;
-            tfm__unigram_offer(cells, &frontier, start, end, piece, p->scores[piece] + here);
-            if (end - start == size) single = 1;
-        }
-        TFM__COUNT_TEXT(end - start + 1);
-        if (!single)
-            tfm__unigram_offer(cells, &frontier, start, start + size, p->unk, p->unk_score + here);
-    }
-    id = cells[n].id;
-    for (end = n; end > 0; end = start) { /* turns the links of the way round */
-        int32_t id_before;
-        start = cells[end].prev;
-        id_before = cells[start].id;
-        cells[start].next = from + end;
-        cells[start].id = id;
-        id = id_before;
-    }
-}
-
-/* Finds a pair for SentencePiece. A symbol is a node of the trie, and a pair must spell a piece. */
-static int tfm__spm_find_pair(tfm__lattice *b, int32_t left, tfm__pair *pair) {
-    const tfm__sentencepiece *p = b->side->spm;
-    const tfm__cell *l = &b->cells[left], *r = l + l->next;
-    int32_t node = tfm__trie_walk(&p->trie, l->id, b->text + left + l->next, r->next);
-    int32_t id = tfm__trie_piece(&p->trie, node);
-    if (id < 0) return 0;
-    if (p->types[id] == TFM__PIECE_UNUSED) b->splits[id] = l->next;
-    memcpy(&pair->rank, &p->scores[id], sizeof pair->rank);
-    if (pair->rank < 0) pair->rank ^= 0x7FFFFFFF; /* compares as the score does, -0 before 0 */
-    pair->symbol = node;
-    return 1;
-}
-
-enum { TFM__BPE_DEPTH = 100 }; /* to which the package splits unused pieces */
-
-/* Replaces an unused piece by the two pieces that it was merged from, and so on recursively. */
-static void tfm__spm_split(tfm__lattice *b, int32_t at, int32_t size, int depth) {
-    const tfm__sentencepiece *p = b->side->spm;
-    int32_t id = tfm__trie_piece(&p->trie, tfm__trie_walk(&p->trie, 0, b->text + at, size)),
-            left = -1;
-    if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED && depth <= TFM__BPE_DEPTH) {
-        left = b->splits[id];
-        if (left < 0) id = -1; /* one that nothing was merged to is not text; one too deep stays */
-    }
-    if (left > 0) {
-        tfm__spm_split(b, at, left, depth + 1);
-        tfm__spm_split(b, at + left, size - left, depth + 1);
-    } else {
-        b->cells[at].next = at + size;
-        b->cells[at].id = id < 0 ? p->unk : id;
-    }
-}
-
-/* Cuts text into characters and user-defined pieces, then merges the pair with the best score, the
-   leftmost first, until no pair is a piece. */
-static void tfm__spm_bpe_encode(tfm__lattice *b, int32_t from, int32_t to) {
-    const tfm__sentencepiece *p = b->side->spm;
-    int32_t at, last = -1, size, id = 0;
-    int space, was_space = 0;
-    b->find_pair = tfm__spm_find_pair;
-    for (at = from; at < to; at += size) {
-        tfm__cell *cell = &b->cells[at];
-        size = (int32_t)tfm__spm_match_user(p, b->text + at, to - at, &id);
-        cell->id = -2 - id;
-        if (!size) {
-            size = tfm__utf8_size((unsigned char)b->text[at]);
-            cell->id = tfm__trie_walk(&p->trie, 0, b->text + at, size);
-        }
-        /* merges what no later piece can join, because small heaps are fast */
-        space = tfm__begins_with_mark(b->text + at, size);
-        if (space != was_space && p->cuts[space]) {
-            tfm__bpe_merge(b);
-            last = -1;
-        }
-        tfm__bpe_append(b, at, size, last);
-        last = at;
-        was_space = space;
-    }
-    tfm__bpe_merge(b);
-    for (at = from; at < to; at += size) {
-        tfm__cell *cell = &b->cells[at];
-        size = cell->next;
-        id = cell->id < -1 ? -2 - cell->id : tfm__trie_piece(&p->trie, cell->id);
-        cell->next = at + size;
-        cell->id = id < 0 ? p->unk : id;
-        if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED) tfm__spm_split(b, at, size, 0);
-    }
-}
-
-/* ---- the interface ---- */
-
-static void tfm__spm_encode(tfm__lattice *b, int32_t from, int32_t to) {
-    if (b->side->spm->bpe) tfm__spm_bpe_encode(b, from, to);
-    else tfm__unigram_encode(b, from, to);
-}
-
-static void tfm__spm_attach(tfm__side *side, tfm__sentencepiece *p) {
-    side->spm = p;
-    side->marks_once = !p->trim;
-    side->marks = p->dummy_prefix || p->trim;
-}
-
-/* Loads a side's model; a target may share the source's. Without a vocabulary, ids are pieces. */
-static tfm_status tfm__spm_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    tfm__sentencepiece *p = shared ? shared->spm : NULL;
-    tfm__text_reader r;
-    tfm_tensor t;
-    TFM__TRY(tfm__text_open(l, side, "sentencepiece", &r, &t));
-    if (t.data) {
-        TFM__TRY(TFM__NEW(r.pool, 1, &p, l->err));
-        memset(p, 0, sizeof *p);
-        TFM__TRY(tfm__spm_read(&r, p, (const unsigned char *)t.data, t.dims[0]));
-    }
-    if (!p) return tfm__text_missing(l, side, "sentencepiece");
-    tfm__spm_attach(side, p);
-    side->keep_trailing = l->model->config.trailing_space;
-    side->unk_piece = shared ? -1 : p->unk;
-    TFM__TRY(tfm__vocabulary_load(l, side, shared));
-    if (side->vocabulary.n) return TFM_OK;
-    if (p->vocabulary.n > side->embedding->rows)
-        return TFM__FAIL_TENSOR(
-            l,
-            "%s_sentencepiece has %d pieces, its embedding %i rows, and there is no %s_vocabulary",
-            side->name, p->vocabulary.n, side->embedding->rows, side->name);
-    side->vocabulary = p->vocabulary;
-    return TFM_OK;
-}
-
-/* Builds the model, and maps its pieces to ids by their spellings. */
-static tfm_status tfm__spm_build_side(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    const tfm__vocabulary *pieces = &side->spm->vocabulary;
-    tfm__pool *pool = &l->model->pool;
-    int32_t i;
-    if (!shared || side->spm != shared->spm) TFM__TRY(tfm__spm_build(side->spm, pool, l->err));
-    if (!side->vocabulary.text) return TFM_OK;
-    TFM__TRY(TFM__NEW(pool, pieces->n, &side->ids, l->err));
-    for (i = 0; i < pieces->n; i++)
-        side->ids[i] = tfm__find_token(&side->vocabulary, pieces->spellings[i].text,
-                                       pieces->spellings[i].size);
-    return TFM_OK;
-}
-
-/* Cuts a piece. Neighbouring unknown characters are one unknown piece, or a token for each byte. */
-static int tfm__spm_next(tfm__token_cursor *c, tfm__token *token) {
-    const tfm__sentencepiece *p = c->side->spm;
-    const tfm__cell *cells = c->cells;
-    const char *text = c->text.data;
-    size_t size = c->text.size, at = c->at;
-    int32_t piece;
-    if (at >= size) return 0;
-    if (at >= c->last) {
-        c->first = at;
-        c->last = (size_t)cells[at].next;
-        while (cells[at].id == p->unk && !p->byte_fallback && c->last < size &&
-               cells[c->last].id == p->unk)
-            c->last = (size_t)cells[c->last].next;
-    }
-    token->text = tfm_text_make(text + c->first, c->last - c->first);
-    token->begin = c->first;
-    token->end = c->last;
-    piece = cells[c->first].id;
-    c->at = c->last;
-    if (piece == p->unk && p->byte_fallback) {
-        piece = p->bytes[(unsigned char)text[at]];
-        c->at = at + 1;
-        if (c->at < c->last) token->end = token->begin; /* the last byte has the span */
-    } else if (piece == p->unk) {
-        /* its own spelling may be in a vocabulary */
-        token->id = !c->side->ids ? c->side->unk_piece
-                                  : tfm__find_token(&c->side->vocabulary, token->text.data,
-                                                    (int64_t)token->text.size);
-        return 1;
-    }
-    token->id = c->side->ids ? c->side->ids[piece] : piece;
-    TFM__COUNT_TEXT(1);
-    return 1;
-}
-
-static void tfm__spm_join(tfm__joined *j, int32_t id) {
-    const tfm__sentencepiece *p = j->side->spm;
-    int32_t piece = j->side->pieces[id];
-    int type = piece >= 0 ? p->types[piece] : 0;
-    const tfm__spelling *s = piece >= 0 ? &p->vocabulary.spellings[piece]
-                                        : tfm__join_spelling(j, id);
-    if (type == TFM__PIECE_BYTE) {
-        tfm__join_byte(j, tfm__byte_of_piece(s->text, s->size));
-        return;
-    }
-    tfm__join_broken(j);
-    if (!s || type == TFM__PIECE_CONTROL) return;
-    if (piece == p->unk) tfm__join_bytes(j, p->unk_surface, p->unk_surface_size);
-    else tfm__join_token(j, s->text, s->size);
-}
-
-/* >>bytebpe =======================================================================================
-   29. BYTE-LEVEL BPE
-   This is GPT-2's tokenizer (Radford et al. 2019). A regular expression cuts a text into words. At
-   first each byte of a word is a token. Then two neighbours become one token, again and again:
-   those whose merge is the first in the file, and of equal ones the leftmost. The ids are those of
-   the package tokenizers 0.23 (tests/compare/compare_byte_bpe.py). A word of n bytes takes O(n log
-   n) steps (tfm__bpe_merge), each with at most one look-up among the merges of its left token.
-   Legend: V tokens of the vocabulary; a letter is the character by which the vocabulary spells a
-   byte.
-   ============================================================================================== */
-
-/* Runs of one class, from Unicode 16.0.0; tests/make/unicode_classes.py tells the encoding. */
-enum { TFM__N_CLASS_RUNS = 1994 };
-static const char tfm__class_runs[] =
-    "(s$dy&_mca&_(oayhaaidbala%ua&sa$<{m$k$sqyaaa%]0eraeemaauaaiaaa%ia,wa3ia{6pa'meau'y}(iacagaga"
-    "c}&cmm&k$iq(_%o$emec.taa{ewfgaof$djea${ac&p&ee-m$ib$s$d&|$afmaece%qob$abkbs%a%}km$gq%yau}$a'"
-    "~%{a&})jkb%cb{$dge$da${ka}eee%qayaaimecb{egekb}cmeaige$dfexeaacekaumee%qayaeaeaeecasmgekicym"
-    "aay$dgjc$gka$_aia%qayaeaqecb$]akakea$wege$d$_awaka}eee%qayaeaqecb{egekykmeaige$daax$ccbauiia"
-    "mieaaaeieiii$kmsikaoeauc$s$dl$os~aia%ua${ecb{akaoygaieaeege$d}|aaka}aia%ua$caqecb{akaoygueae"
-    "ge$daec$ko$`aia'ygb{akaobqic|jge$d$bauaka%ai%ya$_aaeyicmwaca$]u$deg$o(scf{qy$]a$d'qeaaaqa%ya"
-    "aa$ccf$abeqaaa{a$dem&wa%ugu$d$facacacmg~a'em%kagr$ia'g$_c)u(_%kb$duuonkbkf{jo$p$mbc$eoe'maaq"
-    "ae(_a$.cameyaaame'yame&{ameyaaame$wa)uame*{ek$_%li${${-aeui%3}e%]a&_q+yij~y%ao$_%ek$g%ag$k$o"
-    "aiag$k)a&yiamace$du$f%]kac$eu-myqg'^cbq+e$c&sa$mm$m$c$d&peq$g(cm&_u$dd'i%usm)e$ea&mec$eu$d$o"
-    "a}&u(ws(p%_~i$d%]$a$kk&p$qf$d(d$u$k'e%k}$dii$d'fe$gq(_ei${ka%oncvcfkbq9q*q$'veue'meue}aaaaaa"
-    "a&se)eayaaiiayimeum$oqiay$wg(wg%ec&cdbexqa$fu$o)]&}%]amae$caaiquaaaaaama$gemqqmaa$~'cfnd&$k*"
-    "b&_)c%t%5a&r'8c=}umkf$_de'maaqae)qya$wc%v$_yayayayayayayaya&y(oa$>ceb%}$`waqejfm-aegeia-qamq"
-    "(_a._ip$c&w(s${&w$f&o$^a$z&w$f'q$z$,s>6o*o&,%u*{(ke$&si${$df%i(ooa$ea&sg+f$dg'i$_e/ae*{eeaaa"
-    "}%m${cjcnc%vsmcix$c)a$kg(|%c$c$du%cviaaec$e&h$]e%u$q$k&kio(p$u$sa$duqc$d$dra'y$u$_ic~ge$du%u"
-    "iak(|cbkfgrgbcb%yie$gseig$cueueu$_yaya(_a$su0o$]age$du$5=i$k%um(w$*1i$2_e/m'my$kqqac$da$oaqa"
-    "aaeaea/u&{$1u%a*oe)i'u$km$}${$}ig%yk&wqa2{%e$dy&_mca&_$g-miueueuei'a$ka&_a%eaea$we$s']1m$k(j"
-    "$k)fp%]h0gc2g&ki(w$wc&fm&wp$_%ib~bq'msq&oe'em}ar'}5qe$du'em'em'u})a$k$ga$wayaea$ga$wayaei)a$"
-    "k$+q$_%q$c}%yua'}a$_+aueaa(caeiae%ue$^%ve|&t}$b(s%eaeqt%rxm&_+e)qmhf$~e(nbkagqonaia&kekmc$b%"
-    "u&kha&kl&w}a&ggmt${)i$c%qe$^%fq$^%b%u|,k+q)m)]$o)]yx'fo}$du$d&hisa%u<s&va'}agie${i)mo&l$fb}%"
-    "q$ip&c%ao'}%m|%i%u$_k)f$y$g%l$ecfgb$_o(h$iyc$o%}y$duk'f$ua$dmagb}'acea$_k(t$unmoag$ebaam%l$g"
-    "%aa%}$mucfc*gyaaama$wa$cy(o$mq$duoa}eee%qayaeaqagb{egekeaucqqge{is$g$caaeaa'maa$aacecaoasbcb"
-    "$og&k)e%cnq$dmcj&o(s%kfaa}$d6o(o{e$a%umg'](s%_ia$g$d'm(_$qby$du%j&g&ce$ym$dhmy8w(c$y.{*o$d$b"
-    "$k}eae}aea%ywageobcbg$k$d+e}e'q{e{baac&ca$e'v{bo}c}a$i(l$}ia%a+q:k&{$w$du$_a'i$]a$]b$w$d%hq&"
-    "oe%sa$u+qyaea'mwicaga{bc}$duuaea&wsagasby$d$+m%eo$_gbc$pa']{is$o$dc-]a$w%p(_&;m/]0`%]:_.%a.k"
-    "$w'1a${cv$y$c39]q%/q$#7y&o%c$e*+]%-}y&sa$du,ga$du&oes$g(s{$_m$k$da|a%mq%e$9y(gi$d:g*o%x/i+ym"
-    "cb)oyo$p*oeaac$gg$s<8{}((s'y$c$,2cmayaea$)e$wa&kiea$sm}$5q,6o/qq$oi$_y$cig42k$d%'}(me%w%*wsi"
-    "w}$]e{&oo4kk1m%l$k%l/u&^2{-]a+iaeeaeeema$kaaaya*same}aya&gamaqaaiya$/]e%}a%}a&sa%}a&sa%}a&sa"
-    "%}a&sa%}a}e(|%'e)om(}}c$sc%qsa$y'4{&suu<_{a%_e{agasq*g&{c0c(gi{ze$dma$,w&oc%](co$e$>g&go$e<c"
-    "&ogb$d%$_yamaea$wa:ce$b|'y+]{bm$d&,_*^alap+}(ja$z9yma&caeaaeaa$camaaaauamaaaaaaiaeaaeaaaaaaa"
-    "aaaeaaemayamamaaa$ca%]qiaqa%]%/e$r'a&au&au&a.(c$d',c).0{&w4/uu=ae;({$s$&.c$w%4c--a%*w),c78_q"
-    "44c&9:5q$#g$$/#]";
-/* A mark is another character of words; other numbers are in no word. */
-enum { TFM__CLASS_OTHER, TFM__CLASS_LETTER, TFM__CLASS_NUMBER, TFM__CLASS_MARK };
-enum { TFM__CLASS_OTHER_NUMBER = 4, TFM__CLASS_SPACE };
-enum { TFM__LOW_CHARACTERS = 0x800 }; /* whose class is looked up without a search */
-
-typedef struct tfm__classes {
-    uint32_t runs[TFM__N_CLASS_RUNS]; /* first character << 3 | class */
-    unsigned char low[TFM__LOW_CHARACTERS];
-} tfm__classes;
-
-static int tfm__class_of(const tfm__classes *classes, uint32_t c) {
-    int64_t run = 0;
-    if (c < TFM__LOW_CHARACTERS) return classes->low[c];
-    TFM__BISECT(run, TFM__N_CLASS_RUNS, middle, classes->runs[middle] >> 3 <= c)
-    return tfm__is_space(c) ? TFM__CLASS_SPACE : (int)(classes->runs[run - 1] & 7);
-}
-
-static void tfm__build_classes(tfm__classes *classes) {
-    const char *digit = tfm__class_runs;
-    uint32_t at = 0, end, kind = TFM__CLASS_LETTER, i;
-    for (i = 0; i < TFM__N_CLASS_RUNS; i++) {
-        uint32_t number = 0;
-        for (; *digit < ']'; digit++) number = 28 * number + (uint32_t)(*digit - '#');
-        number = 34 * number + (uint32_t)(*digit++ - ']');
-        kind = (number & 3) + ((number & 3) >= kind); /* never the class of the run before */
-        classes->runs[i] = at << 3 | kind;
-        for (end = at + (number >> 2); at < end && at < TFM__LOW_CHARACTERS; at++)
-            classes->low[at] =
-                (unsigned char)(tfm__is_space(at) ? (uint32_t)TFM__CLASS_SPACE : kind);
-        at = end;
-    }
-}
-
-/* What a token and the one behind it become, by the file's merges. */
-typedef struct tfm__merge {
-    int32_t right, rank, becomes;
-} tfm__merge;
-
-struct tfm__byte_bpe {
-    tfm__merge *merges; /* [n], by left token, then by right */
-    int32_t *ends;      /* [V]: behind the last merge of a left token */
-    int32_t bytes[256]; /* tokens of single bytes, -1: none */
-    tfm__classes classes;
-};
-
-static uint32_t tfm__letter_of_byte(uint32_t b) {
-    if (b <= 0x20) return 0x100 + b;
-    if (b >= 0x7F && b <= 0xA0) return 0x100 + 0x21 + b - 0x7F;
-    return b == 0xAD ? 0x143 : b;
-}
-/* Returns the byte that a character stands for, or -1. */
-static int tfm__byte_of_letter(uint32_t c) {
-    uint32_t b = c < 0x100 ? c : c <= 0x120 ? c - 0x100 : c <= 0x142 ? c - 0x121 + 0x7F : 0xAD;
-    return tfm__letter_of_byte(b) == c ? (int)b : -1;
-}
-
-/* Finds a pair for byte-level BPE: two tokens that the file merges. */
-static int tfm__byte_bpe_find_pair(tfm__lattice *b, int32_t at, tfm__pair *pair) {
-    const tfm__byte_bpe *p = b->side->bpe;
-    int32_t left = b->cells[at].id, right = b->cells[at + b->cells[at].next].id;
-    int64_t i = left ? p->ends[left - 1] : 0, end = p->ends[left];
-    TFM__BISECT(i, end, middle, p->merges[middle].right < right)
-    if (i == end || p->merges[i].right != right) return 0;
-    pair->rank = -p->merges[i].rank;
-    pair->symbol = p->merges[i].becomes;
-    return 1;
-}
-
-/* ---- the model file ---- */
-
-enum { TFM__MOST_MERGED = 8000 }; /* bytes of what a merge makes, as a vocabulary spells it */
-
-/* Returns whether the line whole is spelled as left and right together. */
-static int tfm__is_join(const char *left, const char *right, const char *whole) {
-    const char *end = whole + TFM__MOST_MERGED;
-    for (; !tfm__is_line_end(*left) && *left == *whole && whole < end; left++) whole++;
-    if (!tfm__is_line_end(*left)) return 0;
-    for (; !tfm__is_line_end(*right) && *right == *whole && whole < end; right++) whole++;
-    TFM__COUNT_TEXT(TFM__MOST_MERGED - (end - whole) + 1);
-    return tfm__is_line_end(*right) && tfm__is_line_end(*whole);
-}
-
-/* Returns the two tokens of a row of merges as one number, in the order of sorted merges. */
-static uint64_t tfm__merge_pair(const void *row) {
-    const unsigned char *m = (const unsigned char *)row;
-    return tfm__little_endian(m, 4) << 32 | tfm__little_endian(m + 4, 4);
-}
-static int tfm__compare_merges(const void *a, const void *b) {
-    uint64_t x = tfm__merge_pair(a), y = tfm__merge_pair(b);
-    TFM__COUNT_TEXT(1);
-    return x < y ? -1 : x > y;
-}
-
-/* Checks merges against the side's vocabulary, and sorts them. */
-static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_tensor *merges) {
-    const tfm__vocabulary *v = &side->vocabulary;
-    unsigned char *m = (unsigned char *)merges->data;
-    tfm__byte_bpe *p = side->bpe;
-    int64_t n = merges->dims[0], i, k, id;
-    void **rows;
-    if (n > INT32_MAX || merges->dims[1] != 3)
-        return TFM__FAIL_TENSOR(l, "%s_merges is %t, expected [n, 3]", side->name, merges);
-    TFM__TRY(TFM__NEW(&l->model->pool, n, &p->merges, l->err));
-    TFM__TRY(TFM__NEW(&l->model->pool, v->n, &p->ends, l->err));
-    TFM__TRY(TFM__NEW(&l->file->pool, n, &rows, l->err));
-    for (i = 0; i < n; i++) {
-        const char *line[3];
-        rows[i] = m + 12 * i;
-        for (k = 0; k < 3; k++) {
-            id = tfm__u32_at(m, 3 * i + k);
-            if (id >= v->n)
-                return TFM__FAIL_TENSOR(l, "%s_merges, row %i: token %i, the vocabulary has %d",
-                                        side->name, i, id, v->n);
-            line[k] = v->text + v->tokens[id];
-        }
-        if (!tfm__is_join(line[0], line[1], line[2]))
-            return TFM__FAIL_TENSOR(
-                l,
-                "%s_merges, row %i: the third token is not spelled as the other two, "
-                "in at most %d bytes",
-                side->name, i, (int32_t)TFM__MOST_MERGED);
-    }
-    tfm__sort(rows, n, tfm__compare_merges);
-    for (i = id = 0; i < n; i++) {
-        const unsigned char *row = (const unsigned char *)rows[i];
-        tfm__merge *merge = &p->merges[i];
-        if (i && tfm__compare_merges(rows[i - 1], row) == 0)
-            return TFM__FAIL_TENSOR(l, "%s_merges: rows %i and %i merge the same", side->name,
-                                    tfm__min(merge[-1].rank, (row - m) / 12),
-                                    tfm__max(merge[-1].rank, (row - m) / 12));
-        while (id < (int64_t)(tfm__merge_pair(row) >> 32)) p->ends[id++] = (int32_t)i;
-        merge->right = (int32_t)tfm__u32_at(row, 1);
-        merge->becomes = (int32_t)tfm__u32_at(row, 2);
-        merge->rank = (int32_t)((row - m) / 12);
-    }
-    while (id < v->n) p->ends[id++] = (int32_t)n;
-    return TFM_OK;
-}
-
-static tfm_status tfm__byte_bpe_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    int has_vocabulary;
-    tfm_tensor merges;
-    TFM__TRY(tfm__vocabulary_load(l, side, shared));
-    has_vocabulary = side->vocabulary.text &&
-                     (!shared || side->vocabulary.text != shared->vocabulary.text);
-    TFM__TRY(tfm__load_array(l, side->name, "_merges", TFM_DTYPE_U32, 2, NULL, &merges));
-    side->bpe = shared ? shared->bpe : NULL;
-    if (!has_vocabulary && !merges.rank && side->bpe) return TFM_OK;
-    if (!has_vocabulary || !merges.rank)
-        return tfm__text_missing(l, side, has_vocabulary ? "merges" : "vocabulary");
-    TFM__TRY(TFM__NEW(&l->model->pool, 1, &side->bpe, l->err));
-    memset(side->bpe, 0, sizeof *side->bpe);
-    return tfm__read_merges(l, side, &merges);
-}
-
-static tfm_status tfm__byte_bpe_build(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    tfm__byte_bpe *p = side->bpe;
-    char letter[4];
-    int64_t i;
-    (void)l;
-    if (shared && shared->bpe == p) return TFM_OK;
-    tfm__build_classes(&p->classes);
-    for (i = 0; i < 256; i++) {
-        char *end = tfm__utf8_put(letter, tfm__letter_of_byte((uint32_t)i));
-        p->bytes[i] = tfm__find_token(&side->vocabulary, letter, end - letter);
-    }
-    return TFM_OK;
-}
-
-/* ---- text to tokens ---- */
-
-/* Returns the class of the character at byte at as GPT-2's expression has it. *n is its bytes. */
-static int tfm__class_at(const tfm__byte_bpe *p, const char *text, size_t size, size_t at, int *n) {
-    uint32_t c = (unsigned char)text[at];
-    int kind;
-    *n = c < 0x80 ? 1 : tfm__utf8_next(text + at, size - at, &c);
-    kind = tfm__class_of(&p->classes, c);
-    if (kind == TFM__CLASS_MARK) return TFM__CLASS_OTHER;
-    return kind == TFM__CLASS_OTHER_NUMBER ? TFM__CLASS_NUMBER : kind;
-}
-
-/* Returns where the word that begins at byte at ends, by GPT-2's expression:
-   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
-static size_t tfm__word_end(const tfm__byte_bpe *p, const char *text, size_t size, size_t at) {
-    static const char contractions[] = "s t revem lld ";
-    size_t i, last = at;
-    int n, kind, k;
-    for (k = 0; text[at] == '\'' && k < 14; k += 2) {
-        n = contractions[k + 1] == ' ' ? 1 : 2;
-        if (size - at > (size_t)n && memcmp(text + at + 1, contractions + k, (size_t)n) == 0)
-            return at + 1 + (size_t)n;
-    }
-    kind = tfm__class_at(p, text, size, at, &n);
-    i = at + (size_t)n;
-    if (text[at] == ' ' && i < size) {
-        int next = tfm__class_at(p, text, size, i, &n);
-        if (next != TFM__CLASS_SPACE) kind = next;
-    }
-    for (; i < size && tfm__class_at(p, text, size, i, &n) == kind; i += (size_t)n) last = i;
-    TFM__COUNT_TEXT(i - at + 1);
-    /* of whitespace before a word its last character is left, for that word if it is a space */
-    return kind == TFM__CLASS_SPACE && i < size && last > at ? last : i;
-}
-
-static void tfm__byte_bpe_encode(tfm__lattice *b, int32_t from, int32_t to) {
-    const tfm__byte_bpe *p = b->side->bpe;
-    int32_t at, end, i, size;
-    b->find_pair = tfm__byte_bpe_find_pair;
-    b->has_ids = 1;
-    for (at = from; at < to; at = end) {
-        end = (int32_t)tfm__word_end(p, b->text, (size_t)to, (size_t)at);
-        for (i = at; i < end; i++) {
-            b->cells[i].id = p->bytes[(unsigned char)b->text[i]];
-            tfm__bpe_append(b, i, 1, i == at ? -1 : i - 1);
-        }
-        tfm__bpe_merge(b);
-        for (i = at; i < end; i += size) {
-            size = b->cells[i].next;
-            b->cells[i].next = i + size;
-        }
-    }
-}
-
-/* Takes the text as it is, with a space before it if the config says so. */
-static void tfm__byte_bpe_normalize(const tfm__side *side, const char *text, int64_t i,
-                                    int64_t size, tfm__normal *o) {
-    if (side->bpe && side->prefix_space && text[i] != ' ') tfm__normal_put(o, " ", 1, i);
-    if (!o->n_cells) tfm__normal_put(o, text + i, size - i, i);
-    for (; i < size && o->n_cells; i++) tfm__normal_put(o, text + i, 1, i);
-}
-
-/* Cuts a token. Its span has no spaces at its ends, as with the package's trim_offsets. */
-static int tfm__byte_bpe_next(tfm__token_cursor *c, tfm__token *token) {
-    const char *text = c->text.data;
-    size_t at = c->at;
-    if (at >= c->text.size) return 0;
-    token->id = c->cells[at].id;
-    tfm__cursor_take(c, token, at, (size_t)c->cells[at].next);
-    token->begin = (size_t)(token->text.data - text);
-    token->end = token->begin + token->text.size;
-    while (token->begin < token->end && text[token->begin] == ' ') token->begin++;
-    while (token->begin < token->end && text[token->end - 1] == ' ') token->end--;
-    TFM__COUNT_TEXT(c->at - at + 1);
-    return 1;
-}
-
-/* ---- tokens to text ---- */
-
-/* Writes the bytes for which a token's letters stand, or its spelling if a character is no
-   letter. */
-static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
-    const tfm__spelling *s = tfm__join_spelling(j, id);
-    int64_t k, size = s ? s->size : 0;
-    uint32_t c = 0;
-    int plain = 0;
-    for (k = 0; k < size && !plain; plain = tfm__byte_of_letter(c) < 0)
-        k += tfm__utf8_next(s->text + k, (size_t)(size - k), &c);
-    for (k = 0; k < size;
-         tfm__join_byte(j, plain ? (unsigned char)s->text[k - 1] : tfm__byte_of_letter(c)))
-        k += plain ? 1 : tfm__utf8_next(s->text + k, (size_t)(size - k), &c);
-}
-
-/* >>added =========================================================================================
-   30. ADDED TOKENS
-   Added tokens are found in a text before the text is cut, as the package tokenizers does: first
-   those of the text as it is, then those of the normalized text between them. The leftmost token
-   wins, and of several at one place the longest. The text between two tokens is normalized and cut
-   by itself. In a normalized text an added token is a mark of five bytes: 255, which no UTF-8 has,
-   and the id.
-   ============================================================================================== */
-
-/* How an added token is found in a text, and whether it gives some. */
-enum { TFM__ADDED_LEFT = 1, TFM__ADDED_RIGHT = 2, TFM__ADDED_SILENT = 4, TFM__ADDED_WORD = 8 };
-enum { TFM__ADDED_NORMALIZED = 16, TFM__ADDED = 32, TFM__ADDED_MARK = 5 };
-
-struct tfm__added_tokens {
-    unsigned char *flags;      /* [V]: TFM__ADDED ... of added tokens */
-    const unsigned char *rows; /* the file's, [n, 2] */
-    int64_t n;
-    tfm__vocabulary passes[2];    /* only .sorted and .n_spellings: of either pass */
-    unsigned char begins[2][256]; /* a token of the pass begins with that byte */
-    tfm__classes classes;
-};
-
-/* Checks a side's added tokens. A target without any shares the source's with the vocabulary. */
-static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    const tfm__vocabulary *v = &side->vocabulary;
-    tfm__added_tokens *t;
-    tfm_tensor rows;
-    int64_t i, id, flags;
-    if (!side->tokenizer->normalize) return TFM_OK;
-    TFM__TRY(tfm__load_array(l, side->name, "_added", TFM_DTYPE_U32, 2, NULL, &rows));
-    if (!rows.rank && shared && shared->vocabulary.text == v->text &&
-        shared->vocabulary.spellings == v->spellings)
-        side->added = shared->added;
-    if (!rows.rank) return TFM_OK;
-    if (rows.dims[1] != 2)
-        return TFM__FAIL_TENSOR(l, "%s_added is %t, expected [n, 2]", side->name, &rows);
-    TFM__TRY(TFM__NEW(&l->model->pool, 1, &t, l->err));
-    memset(t, 0, sizeof *t);
-    TFM__TRY(TFM__NEW(&l->model->pool, v->n, &t->flags, l->err));
-    memset(t->flags, 0, (size_t)v->n);
-    t->rows = (const unsigned char *)rows.data;
-    t->n = rows.dims[0];
-    for (i = 0; i < t->n; i++) {
-        id = tfm__u32_at(t->rows, 2 * i);
-        flags = tfm__u32_at(t->rows, 2 * i + 1);
-        if (id >= v->n || flags >= TFM__ADDED || t->flags[id])
-            return TFM__FAIL_TENSOR(
-                l, "%s_added, row %i is %i, %i: expected another token of %d, and 0 to %d",
-                side->name, i, id, flags, v->n, TFM__ADDED - 1);
-        t->flags[id] = (unsigned char)(TFM__ADDED | flags);
-    }
-    side->added = t;
-    return TFM_OK;
-}
-
-/* Sorts the added tokens by their spellings, when the vocabulary has its own. */
-static tfm_status tfm__added_build(tfm__loader *l, tfm__side *side) {
-    const tfm__vocabulary *v = &side->vocabulary;
-    tfm__added_tokens *t = side->added;
-    int64_t i;
-    int pass;
-    tfm__build_classes(&t->classes);
-    for (pass = 0; pass < 2; pass++) {
-        tfm__vocabulary *of_pass = &t->passes[pass];
-        TFM__TRY(TFM__NEW(&l->model->pool, t->n, &of_pass->sorted, l->err));
-        for (i = 0; i < t->n; i++) {
-            int64_t id = tfm__u32_at(t->rows, 2 * i);
-            tfm__spelling *s = &v->spellings[v->tokens[id]];
-            if (pass != ((t->flags[id] & TFM__ADDED_NORMALIZED) != 0)) continue;
-            of_pass->sorted[of_pass->n_spellings++] = s;
-            t->begins[pass][(unsigned char)*s->text] = 1;
-        }
-        tfm__sort(of_pass->sorted, of_pass->n_spellings, tfm__compare_spellings);
-    }
-    return TFM_OK;
-}
-
-/* An added token, and with the whitespace that it takes first to last; id -1: all at the end. */
-typedef struct tfm__added {
-    size_t first, begin, end, last;
-    int32_t id;
-} tfm__added;
-
-/* The character that a text has at byte at after the rules (NULL: none), or with is_before the one
-   before that byte; *step: the bytes that it was made of. 0: none. */
-static uint32_t tfm__char_beside(const tfm__charsmap *rules, const char *text, size_t from,
-                                 size_t size, size_t at, int is_before, size_t *step) {
-    uint32_t c = 0;
-    for (*step = 0; is_before ? at - *step > from : at + *step < size;) {
-        size_t begin = is_before ? at - *step - 1 : at + *step, end = is_before ? at - *step : size;
-        const char *out;
-        int64_t n;
-        while (is_before && tfm__is_inside(text, size, begin)) begin--;
-        end = rules ? (size_t)tfm__mapped_prefix(rules, text + begin, (int64_t)(end - begin), &out,
-                                                 &n)
-                    : (size_t)(n = tfm__utf8_next(out = text + begin, end - begin, &c));
-        *step = is_before ? at - begin : *step + end;
-        if (!n) continue; /* the rules take it away */
-        begin = is_before ? (size_t)n - 1 : 0;
-        while (tfm__is_inside(out, (size_t)n, begin)) begin--;
-        (void)tfm__utf8_next(out + begin, (size_t)n - begin, &c);
-        return c;
-    }
-    return 0;
-}
-
-static int tfm__is_word(const tfm__added_tokens *t, uint32_t c) {
-    int kind = tfm__class_of(&t->classes, c);
-    return kind >= TFM__CLASS_LETTER && kind <= TFM__CLASS_MARK;
-}
-
-/* Finds the first added token of a pass from byte from on, in bytes begin to size of a text. */
-static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *text, size_t begin,
-                                  size_t size, size_t from) {
-    const tfm__added_tokens *t = side->added;
-    const tfm__charsmap *rules = pass && side->spm ? &side->spm->map : NULL;
-    const char *out = NULL;
-    size_t at = from, n = 0, step;
-    int64_t n_out = 1;
-    tfm__added a;
-    a.id = -1;
-    for (; t->passes[pass].n_spellings && at < size; at += step) {
-        out = text + at;
-        step = 1;
-        if (rules)
-            step = (size_t)tfm__mapped_prefix(rules, out, (int64_t)(size - at), &out, &n_out);
-        if (!n_out || !t->begins[pass][(unsigned char)*out]) continue;
-        a.id = tfm__longest_token(&t->passes[pass], NULL, rules, text + at, size - at, &n);
-        if (a.id < 0) continue;
-        if (!(t->flags[a.id] & TFM__ADDED_WORD) ||
-            (!tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at, 1, &step)) &&
-             !tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at + n, 0, &step))))
-            break;
-        a.id = -1; /* what is inside it is not looked for */
-        step = n;
-    }
-    TFM__COUNT_TEXT(at - from + 1);
-    a.first = a.begin = a.id < 0 ? size : at;
-    a.end = a.last = a.id < 0 ? size : at + n;
-    if (a.id < 0) return a;
-    while (t->flags[a.id] & TFM__ADDED_LEFT &&
-           tfm__is_space(tfm__char_beside(rules, text, from, size, a.first, 1, &step)))
-        a.first -= step;
-    while (t->flags[a.id] & TFM__ADDED_RIGHT &&
-           tfm__is_space(tfm__char_beside(rules, text, from, size, a.last, 0, &step)))
-        a.last += step;
-    return a;
-}
-
-/* Normalizes bytes at to end of a text: between the added tokens of a pass as the next pass
-   does. */
-static void tfm__normal_parts(const tfm__side *side, int pass, const char *text, size_t at,
-                              size_t end, tfm__normal *o) {
-    char mark[TFM__ADDED_MARK] = "\xFF";
-    size_t begin = at;
-    int64_t k;
-    if (side->added && pass < 2) {
-        while (at < end) {
-            tfm__added a = tfm__next_added(side, pass, text, begin, end, at);
-            o->before_added = a.id >= 0;
-            if (a.first > at) tfm__normal_parts(side, pass + 1, text, at, a.first, o);
-            for (k = 0; k < 4; k++) mark[k + 1] = (char)((uint32_t)a.id >> 8 * k);
-            if (a.id >= 0) { /* the origins of its bytes tell where the token is */
-                tfm__normal_put(o, mark, 1, (int64_t)a.first);
-                tfm__normal_put(o, mark + 1, 3, (int64_t)a.begin);
-                tfm__normal_put(o, mark + 4, 1, (int64_t)a.end);
-            }
-            at = a.last;
-        }
-    } else {
-        side->tokenizer->normalize(side, text, (int64_t)at, (int64_t)end, o);
-    }
-}
-
-/* Normalizes a text, whitespace alone to nothing. Returns the bytes of the result. If they are over
-   the capacity, it is incomplete, and up to three bytes for each part are counted too many. */
-static int64_t tfm__normal_text(const tfm__side *side, const tfm_text *text, tfm__normal *o) {
-    if (text->size && !(side->keep_trailing && tfm__run(text, 0, 1) == text->size))
-        tfm__normal_parts(side, 0, text->data, 0, text->size, o);
-    return o->n;
-}
-
-/* Cuts the text between marks of added tokens. */
-static void tfm__encode(tfm__lattice *b, int has_marks) {
-    int32_t at = 0, end, i;
-    for (i = 0; i < b->n_splits; i++) b->splits[i] = -1;
-    for (; at < b->n; at = end + TFM__ADDED_MARK) {
-        const char *mark = NULL;
-        if (has_marks) mark = (const char *)memchr(b->text + at, 0xFF, (size_t)(b->n - at));
-        end = mark ? (int32_t)(mark - b->text) : b->n;
-        if (end > at && !b->side->has_bytes) b->side->tokenizer->encode(b, at, end);
-        if (!mark) break;
-        b->cells[end].id = -1;
-        b->cells[end].next = end + TFM__ADDED_MARK;
-    }
-}
-
-/* ---- a text to cells ---- */
-
-/* Returns whether a side's texts need cells: bytes do to find added tokens. */
-static int tfm__has_cells(const tfm__side *side) {
-    return side->tokenizer->normalize && (!side->has_bytes || side->added);
-}
-
-/* Sets cells[i].prev of a text that was cut to where byte i of its normalized form comes from. */
-static void tfm__lattice_origins(tfm__token_cursor *c) {
-    const tfm__sentencepiece *p = c->side->spm;
-    int64_t n = (int64_t)c->text.size, body = n, i;
-    tfm__normal o = {NULL, 0, 0, c->cells, n + 1, 0};
-    if (p && p->dummy_prefix && p->suffix) body -= p->escape ? TFM__SPACE_PIECE : 1;
-    c->cells[body].prev = -1;
-    if (tfm__normal_text(c->side, &c->source, &o) == n)
-        c->cells[body].prev = (int32_t)c->source.size;
-    /* else a space stood there, and was taken away */
-    for (i = body + 1; i <= n; i++) c->cells[i].prev = c->cells[body].prev;
-}
-
-static tfm_status tfm__lattice_alloc(tfm__lattice *b, const tfm__side *side, int64_t n,
-                                     tfm_arena *scratch, tfm_error *err) {
-    const tfm__sentencepiece *p = side->spm; /* NULL: byte-level BPE, or bytes */
-    if (n > INT32_MAX / 2)
-        return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
-                         n, (int64_t)(INT32_MAX / 2));
-    memset(b, 0, sizeof *b);
-    b->side = side;
-    b->n = (int32_t)n;
-    TFM__TRY(TFM__TAKE(scratch, n, 1, &b->text, err));
-    TFM__TRY(TFM__TAKE(scratch, n + 1, 1, &b->cells, err));
-    if (p ? p->bpe : !side->has_bytes) TFM__TRY(TFM__TAKE(scratch, 2 * n, 1, &b->heap, err));
-    if (!p || !p->bpe || !p->has_unused) return TFM_OK;
-    b->n_splits = p->vocabulary.n;
-    return TFM__TAKE(scratch, b->n_splits, 1, &b->splits, err);
-}
-
-/* Normalizes a text and cuts it into pieces: from cell 0 by next to cell n. */
-static tfm_status tfm__lattice_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
-    tfm_arena all = tfm__scratch_begin(scratch);
-    tfm__normal o = {NULL, 0, 0, NULL, 0, 0};
-    tfm__lattice b;
-    if (!scratch->measuring && scratch->size > scratch->used) {
-        /* the text comes first in the scratch: it is in its place at once */
-        o.text = (char *)scratch->data + scratch->used;
-        o.capacity = (int64_t)(scratch->size - scratch->used);
-    }
-    (void)tfm__normal_text(c->side, &c->source, &o);
-    TFM__TRY(tfm__lattice_alloc(&b, c->side, o.n, &all, err));
-    TFM__TRY(tfm__scratch_end(scratch, &all, err));
-    if (!scratch->measuring && o.n) tfm__encode(&b, c->side->added != NULL);
-    c->cells = b.cells;
-    c->text = tfm_text_make(b.text, (size_t)b.n);
-    return TFM_OK;
-}
-
 /* >>sentences =====================================================================================
-   31. SENTENCES
+   34. SENTENCES
    Finds where the sentences of a text end, by rules, for languages with and without spaces. The
    language need not be known. Relies on >>utf8.
 
@@ -13568,156 +14257,10 @@ TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence) {
 }
 
 /* >>text ==========================================================================================
-   32. TEXT IN, TEXT OUT
-   A text is checked to be UTF-8 once, so steps along it cannot fail. Relies on the kinds of text,
-   and on the public functions of sessions and decoding.
+   35. TEXT IN, TEXT OUT
+   The public functions that turn a text into a translation with a session. Relies on >>search, and
+   on >>sentences.
    ============================================================================================== */
-
-/* ---- the texts of a model file and of a session ---- */
-
-/* In the order of tfm_text_kind. */
-static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_KIND_COUNT] = {
-    {tfm__vocabulary_load, NULL, NULL, tfm__words_next, NULL, NULL, tfm__words_join, 0, 0},
-    {tfm__vocabulary_load, NULL, NULL, tfm__characters_next, NULL, NULL, tfm__pieces_join,
-     INT32_MAX, 0},
-    {tfm__vocabulary_load, NULL, tfm__pieces_begin, tfm__pieces_next, NULL, NULL, tfm__pieces_join,
-     INT32_MAX, 0},
-    {tfm__spm_load, tfm__spm_build_side, tfm__lattice_begin, tfm__spm_next, tfm__spm_normalize,
-     tfm__spm_encode, tfm__spm_join, 1, 1},
-    {tfm__bytes_load, NULL, tfm__lattice_begin, tfm__bytes_next, tfm__byte_bpe_normalize, NULL,
-     tfm__bytes_join, 0, -1},
-    {tfm__byte_bpe_load, tfm__byte_bpe_build, tfm__lattice_begin, tfm__byte_bpe_next,
-     tfm__byte_bpe_normalize, tfm__byte_bpe_encode, tfm__byte_bpe_join, 0, 0}};
-
-/* Loads what a kind of text needs. Tensors of another kind are an error that names the kind. */
-static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, tfm_text_kind kind,
-                                 const tfm__side *shared) {
-    static const char *const suffixes[] = {"vocabulary", "sentencepiece", "merges", "added"};
-    char name[TFM__NAME];
-    size_t i;
-    side->tokenizer = &tfm__tokenizers[kind];
-    side->marks = side->tokenizer->marks;
-    side->prefix_space = l->model->config.prefix_space;
-    TFM__TRY(side->tokenizer->load(l, side, shared));
-    TFM__TRY(tfm__added_load(l, side, shared));
-    for (i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        int64_t at;
-        tfm__format(name, sizeof name, "%s_%s", side->name, suffixes[i]);
-        at = tfm_safetensors_find(l->file, name);
-        if (at >= 0 && !tfm__file_entry_at(l->file, at)->is_used)
-            return TFM__FAIL_CONFIG(l->err, "'%s_text' is %s, but tensor '%s' is there", side->name,
-                                    tfm_text_kind_name(kind), name);
-    }
-    return TFM_OK;
-}
-
-/* Maps ids to the target's pieces by spelling. Tokens that steer the decoder have no text. */
-static tfm_status tfm__map_target(tfm__loader *l) {
-    const tfm_config *c = &l->model->config;
-    tfm__side *side = &l->model->target;
-    const tfm__vocabulary *v = &side->vocabulary,
-                          *pieces = side->spm ? &side->spm->vocabulary : NULL;
-    int32_t i, *piece;
-    TFM__TRY(TFM__NEW(&l->model->pool, c->tgt_vocab_size, &side->pieces, l->err));
-    for (i = 0, piece = side->pieces; i < c->tgt_vocab_size; i++, piece++) {
-        int flags = i < v->n && side->added ? side->added->flags[i] : 0;
-        const tfm__spelling *s = i < v->n ? &v->spellings[v->tokens[i]] : NULL;
-        if (!s || i == c->start || i == c->end || i == c->tgt_pad || i == c->forced ||
-            flags & TFM__ADDED_SILENT || (side->has_bytes && !flags))
-            *piece = TFM__ID_DROPPED;
-        else if (flags || !pieces) *piece = TFM__ID_PLAIN;
-        else if (v->spellings == pieces->spellings) *piece = i; /* pieces are the tokens */
-        else *piece = tfm__find_token(pieces, s->text, s->size);
-    }
-    for (i = 0; i < c->n_languages; i++)
-        if (c->languages[i].id < c->tgt_vocab_size)
-            side->pieces[c->languages[i].id] = TFM__ID_DROPPED;
-    return TFM_OK;
-}
-
-/* Loads the texts of both sides. A source without embedding has no text. */
-static tfm_status tfm__load_text(tfm__loader *l) {
-    tfm__side *source = &l->model->source, *target = &l->model->target;
-    tfm_config *c = &l->model->config;
-    source->unk = c->src_unk;
-    source->start = c->src_start;
-    source->end = c->src_end;
-    target->unk = c->tgt_unk;
-    target->start = c->start;
-    target->end = c->end;
-    target->clean_up = c->clean_up;
-    TFM__TRY(tfm__load_side(l, source, c->src_text, NULL));
-    TFM__TRY(tfm__load_side(l, target, c->tgt_text, source));
-    c->has_text = tfm__has_text(source);
-    if (c->has_text && !tfm__has_text(target)) return tfm__text_missing(l, target, "vocabulary");
-    if (!c->has_text && tfm__has_text(target) && c->src_vocab_size)
-        return tfm__text_missing(l, source, "vocabulary");
-    return TFM_OK;
-}
-
-/* Builds a side's tables. */
-static tfm_status tfm__build_side(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    tfm__vocabulary *v = &side->vocabulary;
-    if (v->text && shared && v->text == shared->vocabulary.text) *v = shared->vocabulary;
-    else if (v->text) TFM__TRY(tfm__build_vocabulary(v, &l->model->pool, l->err));
-    if (side->tokenizer->build) TFM__TRY(side->tokenizer->build(l, side, shared));
-    return side->added && (!shared || side->added != shared->added) ? tfm__added_build(l, side)
-                                                                    : TFM_OK;
-}
-
-/* Builds the tables of both sides, when the whole file is checked. */
-static tfm_status tfm__build_text(tfm__loader *l) {
-    tfm_model *m = l->model;
-    TFM__TRY(tfm__build_side(l, &m->source, NULL));
-    TFM__TRY(tfm__build_side(l, &m->target, &m->source));
-    return m->target.vocabulary.n ? tfm__map_target(l) : TFM_OK;
-}
-
-/* Lays out what the text calls need. Only kinds that normalize need scratch. */
-static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-    if (tfm__has_cells(&s->model->source)) {
-        tfm_arena need = tfm_arena_measuring();
-        int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
-        tfm__lattice b;
-        TFM__TRY(tfm__lattice_alloc(&b, &s->model->source, bytes, &need, err));
-        s->text.scratch_size = need.peak;
-        TFM__TRY(TFM__TAKE(arena, (int64_t)need.peak, 1, &s->text.scratch, err));
-    }
-    return TFM_OK;
-}
-
-/* Finds the id of a language's code of size bytes. An unknown code is an error with the three codes
-   that begin most alike. */
-static tfm_status tfm__find_language(const tfm_config *c, const char *code, size_t size,
-                                     int32_t *id, tfm_error *err) {
-    const char *nearest[3] = {"", "", ""};
-    char wanted[TFM__CODE];
-    size_t n = size < sizeof wanted ? size : sizeof wanted - 1;
-    int32_t i;
-    int n_nearest = 0, alike;
-    memcpy(wanted, code, n);
-    wanted[n] = 0;
-    for (i = 0; i < c->n_languages; i++)
-        if (size == n && strcmp(wanted, c->languages[i].code) == 0) {
-            *id = c->languages[i].id;
-            return TFM_OK;
-        }
-    if (!c->n_languages)
-        return tfm__fail(err, TFM_E_TOKEN, "the model has no languages, so not '%s'", wanted);
-    for (alike = TFM__CODE; alike >= 0; alike--)
-        for (i = 0; i < c->n_languages && n_nearest < 3; i++)
-            if (strncmp(wanted, c->languages[i].code, (size_t)alike) == 0 &&
-                strncmp(wanted, c->languages[i].code, (size_t)alike + 1) != 0)
-                nearest[n_nearest++] = c->languages[i].code;
-    return tfm__fail(err, TFM_E_TOKEN, "the model has no language '%s'; near it: %s %s %s", wanted,
-                     nearest[0], nearest[1], nearest[2]);
-}
-
-TFM_DEF tfm_status tfm_language_find(const tfm_model *model, const char *code, int32_t *id,
-                                     tfm_error *err) {
-    if (!model || !code || !id) return tfm__fail(err, TFM_E_ARGUMENT, "model, code or id is NULL");
-    return tfm__find_language(&model->config, code, strlen(code), id, err);
-}
 
 TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, const char *target,
                                      tfm_error *err) {
@@ -13739,236 +14282,6 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
     return TFM_OK;
 }
 
-/* Steps over ">>code<<" before a text if the model's sources begin with the language to translate
-   into. Without a label *id stays as it is. */
-static tfm_status tfm__take_language(const tfm_config *c, tfm_text *text, int32_t *id,
-                                     tfm_error *err) {
-    const char *at = text->data, *end, *code;
-    if (c->src_language != TFM_LANGUAGE_USE_TARGET || !text->size) return TFM_OK; /* may be NULL */
-    end = at + text->size;
-    at += tfm__run(text, 0, 1);
-    if (end - at < 4 || memcmp(at, ">>", 2) != 0) return TFM_OK;
-    for (code = at += 2; end - at >= 2 && (at[0] != '<' || at[1] != '<'); at++)
-        if ((unsigned char)*at <= ' ') return TFM_OK; /* no code, but a text about arrows */
-    TFM__COUNT_TEXT(at - text->data);
-    if (end - at < 2) return TFM_OK;
-    TFM__TRY(tfm__find_language(c, code, (size_t)(at - code), id, err));
-    *text = tfm_text_make(at + 2, (size_t)(end - at - 2));
-    return TFM_OK;
-}
-
-static tfm_status tfm__no_language(tfm_error *err) {
-    return tfm__fail(err, TFM_E_STATE,
-                     "the model knows several languages: call tfm_languages_set first");
-}
-
-/* Checks that a caller's text is not NULL, has a size that int32_t can count, and is UTF-8. */
-static tfm_status tfm__check_text(const tfm_text *text, const char *what, tfm_error *err) {
-    int64_t fault;
-    if (!text->data && text->size)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s.data is NULL, and its size is not 0", what);
-    if (text->size > INT32_MAX)
-        return tfm__fail(err, TFM_E_TOO_LONG, "%s has over 2147483647 bytes", what);
-    fault = tfm__utf8_fault(text->data, text->size);
-    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s is not UTF-8 at byte %i", what, fault);
-    return TFM_OK;
-}
-
-/* ---- text to tokens ---- */
-
-/* Returns the side's kind of text. The forms with tokens are read as words, except bytes. */
-static const tfm__tokenizer *tfm__tokenizer_of(const tfm__side *side, tfm_text_form form) {
-    return form == TFM_TEXT_FORM_TEXT || side->has_bytes ? side->tokenizer
-                                                         : &tfm__tokenizers[TFM_TEXT_KIND_WORDS];
-}
-
-/* Sets the next token and returns 1, at the end 0. */
-static int tfm__cursor_next(tfm__token_cursor *c, tfm__token *token) {
-    const unsigned char *mark = (const unsigned char *)c->text.data + c->at;
-    if (!c->cells || c->at >= c->text.size || *mark != 0xFF) return c->kind->next(c, token);
-    token->id = (int32_t)tfm__little_endian(mark + 1, 4); /* an added token */
-    token->begin = c->at + 1;
-    token->end = c->at + TFM__ADDED_MARK - 1;
-    c->at = c->first = c->last = c->at + TFM__ADDED_MARK;
-    return 1;
-}
-
-/* Makes a text ready to be cut. Scratch that pieces take is read until the last token; a measuring
-   arena learns its size. config: a source's, whose label may set *language; or NULL. */
-static tfm_status tfm__cursor_begin(tfm__token_cursor *c, const tfm_config *config,
-                                    const tfm__side *side, tfm_text_form form, const tfm_text *text,
-                                    int32_t *language, tfm_arena *scratch, tfm_error *err) {
-    memset(c, 0, sizeof *c);
-    c->side = side;
-    c->kind = tfm__tokenizer_of(side, form);
-    c->form = form;
-    c->source = *text;
-    if (config && form == TFM_TEXT_FORM_TEXT)
-        TFM__TRY(tfm__take_language(config, &c->source, language, err));
-    c->offset = text->size - c->source.size;
-    c->text = c->source;
-    if (!c->kind->begin ||
-        (side->has_bytes && (form != TFM_TEXT_FORM_TEXT || !tfm__has_cells(side))))
-        return TFM_OK;
-    if (scratch) return c->kind->begin(c, scratch, err);
-    return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
-}
-
-/* Where the ids of a text go. */
-typedef struct tfm__ids {
-    int32_t *ids;
-    tfm_span *spans; /* NULL: not wanted */
-    int32_t capacity, *count;
-    int32_t language;  /* before a source; -1: none; TFM__LANGUAGE_UNSET: the text must say it */
-    int32_t *left_out; /* of what capacity has no room for; NULL: that is an error */
-} tfm__ids;
-
-/* Returns whether a token at the front of a source chooses the language to translate into. */
-static int tfm__is_language(const tfm_config *c, int32_t id) {
-    int32_t i;
-    for (i = 0; c->src_language == TFM_LANGUAGE_USE_TARGET && i < c->n_languages; i++)
-        if (c->languages[i].id == id) return 1;
-    return 0;
-}
-
-/* Returns where the source has byte `at` of a text with marks (pieces). */
-static size_t tfm__pieces_origin(const tfm__token_cursor *c, size_t at) {
-    size_t origin = 0, word = 0, n = 0;
-    do {
-        origin += word;
-        origin += tfm__run(&c->source, origin, 1);
-        n += word + TFM__SPACE_PIECE;
-        word = tfm__run(&c->source, origin, 0);
-    } while (word && at >= n + word);
-    return origin + (at > n ? at - n : 0);
-}
-
-/* Says which token the vocabulary lacks, as the source has it, and at which byte it begins. */
-static tfm_status tfm__no_token(tfm__token_cursor *c, const tfm__token *token, tfm_error *err) {
-    enum { SHOWN = 60 };
-    const char *name = c->side->name;
-    char shown[SHOWN + 4];
-    size_t begin = token->begin, end = token->end, n;
-    if (c->cells) {
-        tfm__lattice_origins(c);
-        begin = (size_t)c->cells[begin].prev;
-        end = (size_t)c->cells[end].prev;
-    } else if (c->text.data != c->source.data) {
-        begin = tfm__pieces_origin(c, begin);
-        end = tfm__pieces_origin(c, end - 1) + 1;
-    }
-    if (end <= begin) end = begin + (begin < c->source.size); /* one of the pieces of a character */
-    while (tfm__is_inside(c->source.data, c->source.size, begin)) begin--;
-    while (tfm__is_inside(c->source.data, c->source.size, end)) end++;
-    n = end - begin < (size_t)SHOWN ? end - begin : (size_t)SHOWN;
-    while (n < end - begin && tfm__is_inside(c->source.data, c->source.size, begin + n)) n--;
-    memcpy(shown, c->source.data + begin, n);
-    memcpy(shown + n, n < end - begin ? "..." : "", n < end - begin ? 4 : 1);
-    return tfm__fail(err, TFM_E_TOKEN,
-                     "\"%s\" at byte %i is not in %s_vocabulary. Change the text, or set %s_unk in "
-                     "the model's config: the id of unknown tokens",
-                     shown, (int64_t)(c->offset + begin), name, name);
-}
-
-/* Puts a token's id, and the span that is begin to end. */
-static void tfm__put_id(tfm__ids *out, int64_t n, int32_t id, size_t begin, size_t end) {
-    tfm_span span = {begin, end};
-    out->ids[n] = id;
-    if (out->spans) out->spans[n] = span;
-}
-
-/* Turns a text into ids, a source with its language, start and end. There are two passes over the
-   tokens: the first counts and checks, so a failure leaves outputs untouched. */
-static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const tfm_text *source,
-                                tfm_text_form form, tfm__ids *out, tfm_arena *scratch,
-                                tfm_error *err) {
-    tfm__token token;
-    tfm__token_cursor cursor;
-    int64_t n, total;
-    int32_t last = -1;
-    int is_source, end, leading;
-    if (!m || !out->count || (!out->ids && out->capacity > 0))
-        return tfm__fail(err, TFM_E_ARGUMENT, "model, ids or count is NULL");
-    is_source = side == &m->source;
-    if (!tfm__has_text(side))
-        return tfm__fail(err, TFM_E_NO_TEXT,
-                         "the model has no %s_vocabulary: use ids, or convert it with one",
-                         side->name);
-    TFM__TRY(tfm__check_text(source, "text", err));
-    TFM__TRY(tfm__cursor_begin(&cursor, is_source ? &m->config : NULL, side, form, source,
-                               &out->language, scratch, err));
-    if (scratch && scratch->measuring) return TFM_OK;
-    for (n = 0; tfm__cursor_next(&cursor, &token); n++) {
-        if (token.id < 0 && side->unk < 0) return tfm__no_token(&cursor, &token, err);
-        if (n == 0 && form != TFM_TEXT_FORM_TEXT && tfm__is_language(&m->config, token.id))
-            out->language = -1;
-        last = token.id;
-    }
-    if (n == 0) { /* blank */
-        *out->count = 0;
-        if (out->left_out) *out->left_out = 0;
-        return TFM_OK;
-    }
-    if (out->language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
-    leading = (is_source && side->start >= 0) + (out->language >= 0);
-    /* ByT5 adds no end token to a whole text that ends with one */
-    end = is_source && side->end >= 0 &&
-          !(side->has_bytes && last == side->end && n + leading <= out->capacity);
-    total = n + end + leading;
-    if (total > out->capacity && (!out->left_out || out->capacity <= end + leading))
-        return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", total,
-                         (int64_t)out->capacity);
-    if (out->left_out) *out->left_out = (int32_t)tfm__max(0, total - out->capacity);
-    total = tfm__min(total, out->capacity);
-    if (out->spans && cursor.cells) tfm__lattice_origins(&cursor);
-    n = 0;
-    if (is_source && side->start >= 0)
-        tfm__put_id(out, n++, side->start, cursor.offset, cursor.offset);
-    if (out->language >= 0) tfm__put_id(out, n++, out->language, cursor.offset, cursor.offset);
-    for (cursor.at = cursor.last = 0; n < total - end && tfm__cursor_next(&cursor, &token);) {
-        if (out->spans && cursor.cells) {
-            token.begin = (size_t)cursor.cells[token.begin].prev;
-            token.end = (size_t)cursor.cells[token.end].prev;
-        }
-        tfm__put_id(out, n++, token.id < 0 ? side->unk : token.id, cursor.offset + token.begin,
-                    cursor.offset + token.end);
-    }
-    if (end) tfm__put_id(out, n, side->end, source->size, source->size);
-    *out->count = (int32_t)total;
-    return TFM_OK;
-}
-
-TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, tfm_text text, tfm_text_form form,
-                                      int32_t *ids, int32_t capacity, int32_t *count,
-                                      tfm_arena *scratch, tfm_error *err) {
-    tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
-    return tfm__tokenize(model, model ? &model->source : NULL, &text, form, &out, scratch, err);
-}
-
-TFM_DEF tfm_status tfm_model_tokenize_target(const tfm_model *model, tfm_text text,
-                                             tfm_text_form form, int32_t *ids, int32_t capacity,
-                                             int32_t *count, tfm_arena *scratch, tfm_error *err) {
-    tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
-    return tfm__tokenize(model, model ? &model->target : NULL, &text, form, &out, scratch, err);
-}
-
-/* Says how long the text is if the session's scratch does not suffice. */
-static tfm_status tfm__session_tokenize(tfm_session *s, const tfm_text *source, tfm_text_form form,
-                                        tfm__ids *out, tfm_error *err) {
-    tfm_arena scratch = tfm_arena_make(s->text.scratch, s->text.scratch_size);
-    const tfm__side *side = &s->model->source;
-    tfm_status status;
-    tfm__normal o;
-    status = tfm__tokenize(s->model, side, source, form, out, &scratch, err);
-    if (status != TFM_E_ARENA) return status;
-    memset(&o, 0, sizeof o);
-    return tfm__fail(err, TFM_E_TOO_LONG,
-                     "text has %i bytes after normalization, the session takes %i (%i for each of "
-                     "max_source tokens)",
-                     tfm__normal_text(side, source, &o), (int64_t)s->max_source * TFM__TEXT_BYTES,
-                     (int64_t)TFM__TEXT_BYTES);
-}
-
 TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
                                         tfm_text_form form, tfm_tokens *tokens, tfm_error *err) {
     tfm__ids out;
@@ -13979,69 +14292,6 @@ TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *so
     out.count = &tokens->n, out.language = session->text.language;
     if (tokens->truncate) out.left_out = &tokens->left_out;
     return tfm__session_tokenize(session, source, form, &out, err);
-}
-
-/* ---- tokens to text ---- */
-
-/* Target ids that become a text, all in range. */
-typedef struct tfm__target_ids {
-    const int32_t *ids;
-    int32_t n;
-    tfm_text_form form;
-    int runs; /* more ids will follow: what the clean-up holds is left out */
-} tfm__target_ids;
-
-/* Writes the text of ids at out, not terminated, and returns its size. out may be NULL. */
-static size_t tfm__join(const tfm__side *side, const tfm__target_ids *target, char *out) {
-    const tfm__tokenizer *kind = tfm__tokenizer_of(side, target->form);
-    tfm__joined j;
-    int32_t i;
-    int pass, k;
-    memset(&j, 0, sizeof j);
-    j.side = side;
-    j.form = target->form;
-    j.out = out;
-    j.clean_up = target->form == TFM_TEXT_FORM_TEXT && side->clean_up;
-    if (target->form == TFM_TEXT_FORM_TEXT && side->spm && side->spm->unmap.units)
-        j.rules = &side->spm->unmap;
-    for (i = 0; i < target->n; i++) kind->join(&j, target->ids[i]);
-    TFM__COUNT_TEXT(target->n);
-    tfm__join_broken(&j);
-    if (j.rules) tfm__join_held(&j, 0);
-    for (pass = 0; pass < 3 && !target->runs; pass++)
-        for (k = 0; k < j.n_clean[pass]; k++) tfm__join_clean(&j, pass + 1, j.clean[pass][k]);
-    return j.size;
-}
-
-/* Writes a terminated text. The size is known before the first byte is written. */
-static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__target_ids *target,
-                                    char *text, size_t capacity, size_t *size, tfm_error *err) {
-    size_t needed;
-    if (!tfm__has_text(side))
-        return tfm__fail(err, TFM_E_NO_TEXT,
-                         "the model has no %s_vocabulary: use ids, or convert it with one",
-                         side->name);
-    needed = tfm__join(side, target, NULL);
-    if (text && needed >= capacity)
-        return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
-                         (int64_t)needed + 1, (int64_t)capacity);
-    if (text) text[tfm__join(side, target, text)] = 0;
-    *size = needed;
-    return TFM_OK;
-}
-
-TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
-                                        tfm_text_form form, char *text, size_t capacity,
-                                        size_t *size, tfm_error *err) {
-    tfm__target_ids target = {ids, count, form, 0};
-    int32_t i;
-    if (!model || (!ids && count > 0) || !size || (!text && capacity))
-        return tfm__fail(err, TFM_E_ARGUMENT, "model, ids, text or size is NULL");
-    for (i = 0; i < count; i++)
-        if (ids[i] < 0 || ids[i] >= model->config.tgt_vocab_size)
-            return tfm__fail(err, TFM_E_TOKEN, "position %i: id %i, the vocabulary has %i tokens",
-                             (int64_t)i, (int64_t)ids[i], (int64_t)model->config.tgt_vocab_size);
-    return tfm__join_text_of(&model->target, &target, text, capacity, size, err);
 }
 
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_t rank,
@@ -14058,36 +14308,6 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
         target.n--; /* an end token that was kept gives no text, whatever its spelling */
     target.runs = result.finish == TFM_FINISH_RUNNING;
     return tfm__join_text_of(&session->model->target, &target, text, capacity, size, err);
-}
-
-static tfm_status tfm__request_languages(const tfm_config *c, const tfm_request *r, int32_t *source,
-                                         int32_t *first, tfm_error *err) {
-    const char *code[2];
-    int32_t ids[2], i;
-    code[0] = r->source_language, code[1] = r->target_language;
-    for (i = 0; i < 2; i++)
-        if (code[i]) TFM__TRY(tfm__find_language(c, code[i], strlen(code[i]), &ids[i], err));
-    if (code[0] && c->src_language == TFM_LANGUAGE_USE_SOURCE) *source = ids[0];
-    if (code[1] && c->src_language == TFM_LANGUAGE_USE_TARGET) *source = ids[1];
-    if (code[1] && c->tgt_language_forced) *first = ids[1];
-    return TFM_OK;
-}
-
-static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, int32_t i,
-                                        int32_t truncate, int32_t language, tfm_error *err) {
-    tfm__ids to;
-    memset(&to, 0, sizeof to);
-    to.ids = s->tgt.ids + (int64_t)i * s->max_source, to.count = &s->tgt.lengths[i];
-    to.capacity = (int32_t)tfm__min(s->max_source, truncate > 0 ? truncate : INT32_MAX);
-    to.left_out = truncate > 0 ? &s->order[i] : NULL;
-    to.language = language;
-    if (!s->model->config.has_text)
-        return tfm__fail(err, TFM_E_NO_TEXT,
-                         "the model has no vocabularies: use ids, or convert it with them");
-    TFM__TRY(tfm__session_tokenize(s, &r->text, TFM_TEXT_FORM_TEXT, &to, err));
-    if (s->tgt.lengths[i] && s->search.forced == TFM__LANGUAGE_UNSET && !r->target_language)
-        return tfm__no_language(err);
-    return TFM_OK;
 }
 
 /* ---- texts of several sentences ---- */
@@ -14373,47 +14593,9 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
     request = tfm_request_text(text, strlen(text));
     return tfm_translate_batch(session, &request, 1, NULL, &translated, out, capacity, err);
 }
-#else /* TRANSFORMER_NO_TEXT: the tensors of texts may stand in the file */
 
-static tfm_status tfm__request_languages(const tfm_config *c, const tfm_request *r, int32_t *source,
-                                         int32_t *first, tfm_error *err) {
-    (void)c, (void)source, (void)first;
-    return !r->source_language && !r->target_language && !r->text.data && !r->text.size
-               ? TFM_OK
-               : tfm__fail(err, TFM_E_NO_TEXT,
-                           "the library was compiled with TRANSFORMER_NO_TEXT: give ids, and a "
-                           "language as first_token");
-}
-
-static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, int32_t i,
-                                        int32_t truncate, int32_t language, tfm_error *err) {
-    (void)i, (void)truncate;
-    return tfm__request_languages(&s->model->config, r, &language, &language, err);
-}
-
-static tfm_status tfm__build_text(tfm__loader *l) {
-    (void)l;
-    return TFM_OK;
-}
-
-static tfm_status tfm__load_text(tfm__loader *l) {
-    static const char *const names[] = {"vocabulary",    "vocabulary_sorted",
-                                        "sentencepiece", "sentencepiece_sorted",
-                                        "merges",        "added"};
-    char name[TFM__NAME];
-    size_t i;
-    for (i = 0; i < 2 * sizeof names / sizeof *names; i++) {
-        tfm__format(name, sizeof name, "_%s", names[i / 2]);
-        (void)tfm__load_claim(l, i % 2 ? "tgt" : "src", name);
-    }
-    return TFM_OK;
-}
-
-#endif /* TRANSFORMER_NO_TEXT */
-
-#ifndef TRANSFORMER_NO_TEXT
 /* >>translator ====================================================================================
-   33. TRANSLATORS
+   36. TRANSLATORS
    The calling thread cuts texts into sentences and fills a window with them. The sentences of a
    window are sorted by length and divided into jobs, which workers take: threads with a session
    each. A window that is alone and has one job is done by the calling thread, whose session shares
@@ -15178,7 +15360,7 @@ TFM_DEF size_t tfm_translator_bytes(const tfm_translator *translator) {
 #endif /* TRANSFORMER_NO_TEXT */
 
 /* >>vectors =======================================================================================
-   33. VECTOR KERNELS
+   37. VECTOR KERNELS
    The vector kernels are written once, as a template over a vector type and its operations (TFM__V,
    TFM__I). The template is the last code in this file. Here each instruction set defines the
    operations and then includes this file again (TRANSFORMER_FILE), which is the template alone.
@@ -16035,74 +16217,90 @@ static const tfm__kernels *tfm__kernel_set(int i) {
     const int vnni = avx512 && tfm__cpu_has(TFM__CPU_VNNI);
 #endif
 /* clang-format off */
-/* Returns a set if it is number i and the CPU has it. The arguments are its number, whether the CPU
-   has it, and its name; the instructions of its loops and its tiles of F32; tiles of F16, BF16 and
-   int8; fused, zero point, split, configure, narrow; the set that narrow_f16 is taken from. */
-#define TFM__KERNELS(number, has, name, isa, f16, bf16, int8, fused, zero, split, conf, narrow,    \
-                     to_f16)                                                                       \
-    if (i == number && (has)) {                                                                    \
-        static const tfm__kernels set = {                                                          \
-            name, {NULL, tfm__##isa##_f32, f16, bf16, int8}, fused, zero, split, conf, narrow,     \
-            tfm__##isa##_dots_4x4, tfm__##isa##_dots, tfm__##isa##_weighted_sum,                   \
-            tfm__##isa##_exp_sum, tfm__##isa##_largest, tfm__##isa##_absmax, tfm__##isa##_scale,   \
-            tfm__##isa##_add, tfm__##isa##_times, tfm__##isa##_quantize, tfm__##isa##_activate,    \
-            tfm__##isa##_norm, tfm__##to_f16##_narrow_f16};                                        \
+/* Returns the set that follows if it is number i and the CPU has it. The set is written as struct
+   tfm__kernels has its members: name, tiles, fused; zero point and split of int8; configure and
+   narrow of BF16; the loops. */
+#define TFM__SET(number, has, ...)                                                                 \
+    if (i == (number) && (has)) {                                                                  \
+        static const tfm__kernels set = {__VA_ARGS__};                                             \
         return &set;                                                                               \
     }
+/* The loops of instruction set isa. Some take narrow_f16 from another. */
+#define TFM__LOOPS(isa, f16)                                                                       \
+    tfm__##isa##_dots_4x4, tfm__##isa##_dots, tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum,     \
+        tfm__##isa##_largest, tfm__##isa##_absmax, tfm__##isa##_scale, tfm__##isa##_add,           \
+        tfm__##isa##_times, tfm__##isa##_quantize, tfm__##isa##_activate, tfm__##isa##_norm,       \
+        tfm__##f16##_narrow_f16
     /* Where sets other than plain C are allowed but not fused, exact is plain C with their tiles of
        int8, which have the same bits. */
 #if defined(TFM__X86)
-    TFM__KERNELS(0, TRANSFORMER_KERNELS > 0, "SSE2, fused", plain, NULL, NULL, tfm__sse2_int8, 1, 0,
-                 NULL, NULL, NULL, plain)
+    TFM__SET(0, TRANSFORMER_KERNELS > 0, "SSE2, fused",
+             {NULL, tfm__plain_f32, NULL, NULL, tfm__sse2_int8},
+             1, 0, NULL, NULL, NULL, TFM__LOOPS(plain, plain))
 #elif defined(TFM__WASM)
-    TFM__KERNELS(0, TRANSFORMER_KERNELS > 0, "WASM SIMD128, fused", plain, NULL, NULL,
-                 tfm__wasm_int8, 1, 0, NULL, NULL, NULL, plain)
+    TFM__SET(0, TRANSFORMER_KERNELS > 0, "WASM SIMD128, fused",
+             {NULL, tfm__plain_f32, NULL, NULL, tfm__wasm_int8},
+             1, 0, NULL, NULL, NULL, TFM__LOOPS(plain, plain))
 #endif
-    TFM__KERNELS(0, 1, "plain C", plain, NULL, NULL, tfm__plain_int8, 1, 0, NULL, NULL, NULL, plain)
+    TFM__SET(0, 1, "plain C",
+             {NULL, tfm__plain_f32, NULL, NULL, tfm__plain_int8},
+             1, 0, NULL, NULL, NULL, TFM__LOOPS(plain, plain))
 #ifdef TFM__X86
-    TFM__KERNELS(1, 1, "SSE2", sse2, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, 0, NULL, NULL, NULL,
-                 plain)
-    TFM__KERNELS(2, avx2, "AVX2 and FMA", avx2, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8, 1, 0,
-                 tfm__avx2_split, NULL, NULL, avx2)
-    TFM__KERNELS(3, avx512, "AVX-512", avx512, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8, 1,
-                 0, tfm__avx2_split, NULL, NULL, avx2)
-    TFM__KERNELS(4, vnni, "AVX-512 with VNNI", avx512, tfm__avx512_f16, tfm__avx512_bf16,
-                 tfm__avx512_int8, 1, 128, NULL, NULL, NULL, avx2)
+    TFM__SET(1, 1, "SSE2",
+             {NULL, tfm__sse2_f32, NULL, tfm__sse2_bf16, tfm__sse2_int8},
+             0, 0, NULL, NULL, NULL, TFM__LOOPS(sse2, plain))
+    TFM__SET(2, avx2, "AVX2 and FMA",
+             {NULL, tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8},
+             1, 0, tfm__avx2_split, NULL, NULL, TFM__LOOPS(avx2, avx2))
+    TFM__SET(3, avx512, "AVX-512",
+             {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8},
+             1, 0, tfm__avx2_split, NULL, NULL, TFM__LOOPS(avx512, avx2))
+    TFM__SET(4, vnni, "AVX-512 with VNNI",
+             {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx512_int8},
+             1, 128, NULL, NULL, NULL, TFM__LOOPS(avx512, avx2))
 #ifdef TFM__AVX_VNNI
-    TFM__KERNELS(4, avx2 && tfm__cpu_has(TFM__CPU_AVX_VNNI), "AVX2 with VNNI", avx2, tfm__avx2_f16,
-                 tfm__avx2_bf16, tfm__avx_vnni_int8, 1, 128, NULL, NULL, NULL, avx2)
+    TFM__SET(4, avx2 && tfm__cpu_has(TFM__CPU_AVX_VNNI), "AVX2 with VNNI",
+             {NULL, tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx_vnni_int8},
+             1, 128, NULL, NULL, NULL, TFM__LOOPS(avx2, avx2))
 #endif
 #ifdef TFM__BF16 /* if VDPBF16PS is faster than FMA: twice on AMD's Zen 4, half on an Intel */
-    TFM__KERNELS(5, vnni && tfm__cpu_has(TFM__CPU_BF16) && tfm__cpu_has(TFM__CPU_AMD),
-                 "AVX-512 with VNNI and BF16", avx512, tfm__avx512_f16, tfm__avx512_pairs,
-                 tfm__avx512_int8, 1, 128, NULL, NULL, tfm__avx512_narrow, avx2)
+    TFM__SET(5, vnni && tfm__cpu_has(TFM__CPU_BF16) && tfm__cpu_has(TFM__CPU_AMD),
+             "AVX-512 with VNNI and BF16",
+             {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_pairs, tfm__avx512_int8},
+             1, 128, NULL, NULL, tfm__avx512_narrow, TFM__LOOPS(avx512, avx2))
 #endif
 #ifdef TFM__AMX
-    TFM__KERNELS(6, vnni && tfm__cpu_has(TFM__CPU_AMX), "AVX-512 with VNNI and AMX", avx512,
-                 tfm__avx512_f16, tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 1, 128, NULL,
-                 tfm__avx512_configure, tfm__avx512_narrow, avx2)
+    TFM__SET(6, vnni && tfm__cpu_has(TFM__CPU_AMX), "AVX-512 with VNNI and AMX",
+             {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_amx_bf16, tfm__avx512_amx_int8},
+             1, 128, NULL, tfm__avx512_configure, tfm__avx512_narrow, TFM__LOOPS(avx512, avx2))
 #endif
 #elif defined(TFM__NEON)
-    TFM__KERNELS(1, 1, "NEON", neon, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 1, 0, NULL,
-                 NULL, NULL, neon)
+    TFM__SET(1, 1, "NEON",
+             {NULL, tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8},
+             1, 0, NULL, NULL, NULL, TFM__LOOPS(neon, neon))
 #ifdef TFM__NEON_DOT
-    TFM__KERNELS(2, tfm__cpu_has(TFM__CPU_DOT), "NEON with dot product", neon, tfm__neon_f16,
-                 tfm__neon_bf16, tfm__neon_dot_int8, 1, 0, NULL, NULL, NULL, neon)
+    TFM__SET(2, tfm__cpu_has(TFM__CPU_DOT), "NEON with dot product",
+             {NULL, tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_dot_int8},
+             1, 0, NULL, NULL, NULL, TFM__LOOPS(neon, neon))
 #endif
 #ifdef TFM__NEON_MMLA
-    TFM__KERNELS(3, tfm__cpu_has(TFM__CPU_I8MM), "NEON with I8MM", neon, tfm__neon_f16,
-                 tfm__neon_bf16, tfm__neon_mmla_int8s, 1, 0, NULL, NULL, NULL, neon)
-    TFM__KERNELS(4, tfm__cpu_has(TFM__CPU_I8MM) && tfm__cpu_has(TFM__CPU_BF16),
-                 "NEON with I8MM and BF16", neon, tfm__neon_f16, tfm__neon_mmla_pairs,
-                 tfm__neon_mmla_int8s, 1, 0, NULL, NULL, tfm__neon_narrow, neon)
+    TFM__SET(3, tfm__cpu_has(TFM__CPU_I8MM), "NEON with I8MM",
+             {NULL, tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_mmla_int8s},
+             1, 0, NULL, NULL, NULL, TFM__LOOPS(neon, neon))
+    TFM__SET(4, tfm__cpu_has(TFM__CPU_I8MM) && tfm__cpu_has(TFM__CPU_BF16),
+             "NEON with I8MM and BF16",
+             {NULL, tfm__neon_f32, tfm__neon_f16, tfm__neon_mmla_pairs, tfm__neon_mmla_int8s},
+             1, 0, NULL, NULL, tfm__neon_narrow, TFM__LOOPS(neon, neon))
 #endif
 #elif defined(TFM__WASM)
-    TFM__KERNELS(1, 1, "WASM SIMD128", wasm, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, 0, NULL, NULL,
-                 NULL, plain)
+    TFM__SET(1, 1, "WASM SIMD128",
+             {NULL, tfm__wasm_f32, NULL, tfm__wasm_bf16, tfm__wasm_int8},
+             0, 0, NULL, NULL, NULL, TFM__LOOPS(wasm, plain))
 #endif
     /* clang-format on */
     return NULL;
-#undef TFM__KERNELS
+#undef TFM__SET
+#undef TFM__LOOPS
 }
 
 #if defined(__clang__)
@@ -17119,170 +17317,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 #undef TFM__SAME_VECTORS
 #endif /* TFM__ISA */
 
-/* >>history ---------------------------------------------------------------------------------------
-
-   REVISION HISTORY
-
-   After 0.7.0
-     - Where sentences end: by the form and the place of a word, in 35 languages; a mark of a note
-       behind a stop belongs to its sentence.
-     - translate: labels, marks, brackets, quotes and emoji stay around a sentence, characters that
-       nobody sees are taken out, capitals are translated, sentences of the target language stay
-       (--plain: lines as they are). Documents copy addresses and numbers (--no-protect: not).
-       Cues are joined only where something says so; ASS and SSA; two lines of 42 characters
-       (--cue-width, --cue-lines); other structured files are refused by name.
-     - Python and the server translate XLIFF, TMX, Qt ts, po, resx, arb and strings files.
-     - Server: clients take turns; /spec, /docs, /progress; SIGHUP loads models anew.
-     - transformer_h.export works again. A static copy compiles without warnings.
-     - Tests are linked with one object of the library; CI keeps rows whose inputs are the same.
-
-   0.7.0 (2026-11-27)
-     Breaking
-     - Names. The library reads model files and packed files of 0.4.0 to 0.6.0 with their old words.
-         0.6.0                                       0.7.0
-         tfm_encode, tfm_forward, tfm_step           tfm_session_encode, _forward (s, requests, n,
-                                                     ...), _step
-         tfm_batch                                   tfm_request, one for each sentence
-         tfm_row_stop, tfm_encoder_output            tfm_session_stop, _encoder_output
-         tfm_start, tfm_decode(s, src, options, err) tfm_session_start, _decode(s, requests, n, ...)
-         tfm_start with src NULL                     tfm_session_restart
-         tfm_translate_batch(s, texts, out, n, ...)  tfm_translate_batch(s, requests, n, options,
-                                                     out, buffer, capacity, err)
-         options.first, prefix, prompt, draft        request.first_token, prefix, prompt, draft
-         options.seed, seeds; faults                 request.seed; options.skip_errors
-         tfm_tokenize(m, text, size, ...)            tfm_model_tokenize(m, tfm_text_make(...), ...)
-         tfm_tokenize_target, tfm_detokenize         tfm_model_tokenize_target, _detokenize
-         tfm_session_tokenize(s, t, form, ids, ...)  tfm_session_tokenize(s, t, form, &tokens, err)
-         tfm_score(s, src, tgt, out, err), _from     tfm_session_score(s, requests, n, ...)
-         tfm_step_logits(s, row)                     tfm_result_logits(s, row, 0)
-         tfm_decode_defaults(m, &options)            options = *tfm_model_decoding(m)
-         decode_defaults = 1, of a session           decoding = tfm_model_decoding(m)
-         query, key, value, masks of attention       tfm_attention_inputs
-         x, memory, masks of tfm_decoder(_layer)     tfm_decoder_inputs
-         tfm_sizes_check(TFM_SIZES, err)             the sizes of TFM_STRUCT_TABLE, n, err
-         options.ends, n_ends                        end_ids, n_end_ids
-         options.forbidden, forbidden_sequences      suppressed, suppressed_sequences (tfm_ids)
-         TFM_F32 ..., TFM_WEIGHTS_F32 ...            TFM_DTYPE_F32 ..., TFM_WEIGHT_TYPE_F32 ...
-         TFM_TEXT_WORDS ..., TFM_FORM_TEXT ...       TFM_TEXT_KIND_WORDS ..., TFM_TEXT_FORM_TEXT ...
-         TFM_LANGUAGE_NONE ...                       TFM_LANGUAGE_USE_NONE ...
-         TFM_POSITIONS_HALVES ..., TFM_RELU ...      TFM_POSITION_KIND_..., TFM_ACTIVATION_...
-         TFM_POST_NORM, TFM_PRE_NORM                 TFM_NORM_ORDER_POST, TFM_NORM_ORDER_PRE
-         TFM_NORM_VARIANCE "variance"                TFM_NORM_KIND_LAYER_NORM "layer_norm"
-         TFM_NORM_DEVIATION "deviation"              TFM_NORM_KIND_LAYER_NORM_UNBIASED, word too
-         TFM_NORM_RMS "rms"                          TFM_NORM_KIND_RMS_NORM "rms_norm"
-         TFM_STOP_ENOUGH "enough"                    TFM_STOP_CTRANSLATE2 "ctranslate2"
-         TFM_STOP_SURE "sure"                        TFM_STOP_EARLY_NEVER "early_never"
-         TFM_STOP_FULL "full"                        TFM_STOP_EARLY_TRUE "early_true"
-         TFM_STOP_LIKELY "likely"                    TFM_STOP_EARLY_FALSE "early_false"
-         TFM_RUNNING, TFM_ENDED, TFM_HIT_LENGTH ...  TFM_FINISH_RUNNING, TFM_FINISH_ENDED ...
-         TFM_DTYPE_TABLE, TFM_ACTIVATION_TABLE ...   tfm_dtype_bits, tfm_activation_name ...
-         TFM_COUNT, TFM_COUNT_TEXT, TFM_PART         private
-     - tfm_request has a source and what belongs to it alone. Results have the request's number:
-       blank texts count. tfm_result.status, message; TFM_FINISH_BLANK.
-     - tfm_translate, translate, Python, server, page and SQLite split a text into sentences if the
-       model file says "sentences": "split"; --sentences and sentences= override that. Files
-       without the key read whole texts, as before. text/sentences.h is tfm_sentence_next.
-     - translate --document keeps the whitespace of the source. --format says the kind of a file,
-       which else its name and first bytes say; office files, PDF, sound ... are refused by name.
-     - Members of tfm_decode_options and tfm_session_options stand by topic: compile bindings again.
-     - TRANSFORMER_LIBRARY: the sizes of all structs are checked, and err is evaluated once.
-     - Headers to copy have prefixes and new names (examples/translate/README.md). hearing.h is
-       transcriber.h.
-     - Python: model.config has the new words for norms; stop takes the old words too. A sentence
-       that is too long no longer fails a document; on_error="raise" is the old way. Sets are no
-       lists.
-     - convert.py asks for start, end, src_start, src_end, pads and vocabularies of a PyTorch
-       checkpoint; none is an answer. It cuts texts as the tokenizer's class in transformers does.
-     - translate --shortlist needs a lexicon, and options without effect are refused.
-     Added
-     - make dist: the files of a release for six systems, with wheels and an npm package; make
-       api.json; completions for bash, zsh and fish; examples for Android and iOS; workflows.
-     - T5Gemma and the text side of T5Gemma 2: rotary positions, grouped keys and values, windows,
-       norms of heads and of what sub-layers give, soft caps, one attention over target and source.
-       tfm_rotary; tfm_attention_weights has rotary, query_norm, key_norm, left, right, cap.
-     - Moonshine and Moonshine streaming in transcribe; config: decoder_activation. SeamlessM4T's
-       text model; decoders of Canary and Cohere Transcribe, and Python's Model.decode over a
-       memory; config: trailing_space "strip".
-     - TRANSFORMER_NO_MODULES leaves out the functions of section 4.
-     - quantize int8 --bits 7: faster products with AVX2 alone.
-     - convert.py reads GGUF files of T5 and its relatives, and whisper.cpp's ggml-*.bin.
-     - transcribe --live and Python's Model.listen write text while somebody speaks, and so do the
-       server's /listen and the microphone button of its page; with Moonshine streaming, too.
-     - transcribe hears only where Silero's voice detector finds speech (--vad), and leaves out
-       made-up text without one; --words-file and own_words; several sounds, --output, word times
-       in text, RF64, A-law, mu-law, 8 to 64 bits; a WAV file on standard input.
-     - transformer-model get whisper-base; list --table.
-     - SQLite: translate_model(path, 'split' or 'whole'). make bench-gate; bench --ids;
-       inspect --cores: one session with several threads; bench_peers.py --weights int8-7.
-     - translate knows subtitles by their first bytes, and reads MicroDVD, MPL2, SAMI and TTML;
-       labels and buttons of HTML are translated, menus and texts beside | or a bullet one by one.
-     - Server: detection, documents, ways and a swap of languages on the page, multipart,
-       splitting_tags, outline_detection.
-     - Texts of kind "bytes" may have added tokens: ByT5's </s> and <extra_id_0> are found.
-     - convert.py --check FILE compares with logits of your own.
-     - server.py reads and writes each document in a process with limits: --file-seconds and
-       --file-memory. Answers about documents have notes.
-     - Messages about a file begin with its name and say what the file is and what to run. A wrong
-       value of an enum lists its values.
-     Changed
-     - The manual's chapter 6, the model file, is tools/convert/README.md. Chapter 14 is what a
-       version promises.
-     - The Python package is divided into modules; public names stay.
-     Fixed
-     - Documents: spaces at tags, fields and notes, superscripts, soft hyphens, ruby, symbols and
-       placeholders stay; SRT and WebVTT are read as ffmpeg reads them, Markdown's extensions are
-       kept, its titles of admonitions translated. Notes, images and placeholders stay beside their
-       word, and placeholders of templates are copied. Text that stays untranslated is counted and
-       named. A sentence with very many elements takes time in proportion to their number. Large
-       first letters of docx are translated with their word. Formulas (H<sub>2</sub>O) and brackets
-       around a sentence stay, and a full stop that only the translation has is dropped.
-     - Loading a file: memory begins at a huge page. After one slow huge page (memory that a virtual
-       machine's host took back), the rest gets small pages. SentencePiece files take fewer steps.
-     - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
-     - transcribe: a Whisper file could make words_cut read past its memory.
-     - translate --terms: two terms whose target is one mark no longer corrupt memory.
-     - Documents take time and memory in proportion to their size, and have less than 4 GB. The
-       session of a batch takes at most 16 MB, and 8 bytes for each weight beyond 8 million. Office
-       documents are read in sections. A format over two sentences has a part in each. Titles for
-       shared links (og:title) and all paragraphs of Markdown's footnotes are translated.
-     - Downloads end if nothing arrives. train.py --amp: attention's bias of keys stays.
-     - Control characters of a model do not reach the terminal.
-
-   0.6.0 (2026-11-26)
-     Breaking: file names are UTF-8 on Windows. Scores and logits change in their last digits,
-     because sums have another order, and exp, log, pow and sine are the library's own. server.py
-     needs prometheus_client, uvicorn 0.53 and Python 3.10.
-     Added: the same bits on every machine with a fused multiply-add (exact, tfm_arithmetic_string);
-     drafts, prompts, edit_logits, alignment_heads, tfm_activate; tensors named extra. in model
-     files; NAME_input_factor; transcribe and Whisper models; published models to download;
-     documents, terms and a second model in translate, Python and the server.
-     Faster: int8 with AVX2 alone and with I8MM on ARM, products of 3 to 11 rows, prompts, beams
-     that share a source, loading a SentencePiece model.
-
-   0.5.0 (2026-11-25)
-     Breaking: parallel needs threads in the session's options. tfm_result_text has no parameter
-     source; tfm_result_alignment says which source token a target token attends to. quantize
-     --packed writes layout 2, which 0.4.0 does not read. convert.py refuses keys that it does not
-     know, and writes no file if the model differs from its source. Examples, tools and tests moved
-     to folders.
-     Added: decode_defaults; the config's clean_up, trailing_space and prefix_space "first"; added
-     tokens for SentencePiece; tfm_activation_name and its like; attention tensors with strides.
-     Faster: loading a SentencePiece model; dot products of attention.
-
-   0.4.0 (2026-11-24)
-     Breaking: functions have the noun first (tfm_model_free, tfm_result_get, tfm_languages_set
-     ...); tfm_batch and the structs of weights have new members.
-     Added: T5 and its relatives, embeddings and memories as sources, SSRUs, byte-level BPE,
-     lexicons, packed files, decoding defaults in model files, tiles of AMX and AVX-VNNI, huge
-     pages.
-
-   0.3.0 (2026-11-21): weights in panels as F32, F16, BF16 or int8; SSE2, AVX-512, VNNI, NEON and
-     WebAssembly; mapped files; threads on Windows; shortlists.
-   0.2.0 (2026-11-21): beam search, sampling, alternatives, scoring, attention; SentencePiece and
-     languages; AVX2; threads.
-   0.1.0 (2026-11-21): modules, model files, sessions, greedy decoding, text.
-
-   LICENCE
+/* >>licence ---------------------------------------------------------------------------------------
 
    This software is available under two licences; choose the one that you prefer.
 
