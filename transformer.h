@@ -44,23 +44,25 @@
        >>api-modules   4. modules: positions, norm, linear, SSRU, attention, layers, stacks, masks
        >>api-files     5. safetensors files
        >>api-model     6. models
-       >>api-session   7. sessions: encode, forward; search: start, step, results, scores, attention
-       >>api-text      8. text: tokenize, translate
+       >>api-translator 7. translators: texts of any length and number, on several threads
+       >>api-session   8. sessions: encode, forward; search: start, step, results, scores, attention
+       >>api-text      9. text: tokenize, translate
        implementation
-       >>base          9. includes, sizes, messages    >>model         23. what a model has
-       >>memory        10. allocator, pool, arena      >>tokenizers    24. the kinds of text
-       >>tensors       11. tensors and views of them   >>vocabulary    25. words, characters, bytes
-       >>threads       12. threads                     >>sentencepiece 26. SentencePiece
-       >>kernels       13. kernel sets, plain loops    >>bytebpe       27. byte-level BPE
-       >>packed        14. packed weights, products    >>added         28. added tokens
-       >>positions     15. positional encodings        >>tokens        29. texts to ids and back
-       >>modules       16. norm, linear, FFN, SSRU     >>weights       30. named tensors to a model
-       >>attention     17. masks and attention         >>session       31. sessions
-       >>stack         18. layers and stacks           >>search        32. beam search, sampling
-       >>utf8          19. UTF-8                       >>sentences     33. where sentences end
-       >>json          20. JSON                        >>text          34. text in, text out
-       >>safetensors   21. the file format             >>vectors       35. vector kernels, template
-       >>config        22. the model's config          >>licence       MIT or public domain
+       >>base          10. includes, sizes, messages   >>tokenizers    25. the kinds of text
+       >>memory        11. allocator, pool, arena      >>vocabulary    26. words, characters, bytes
+       >>tensors       12. tensors and views of them   >>sentencepiece 27. SentencePiece
+       >>threads       13. threads                     >>bytebpe       28. byte-level BPE
+       >>kernels       14. kernel sets, plain loops    >>added         29. added tokens
+       >>packed        15. packed weights, products    >>tokens        30. texts to ids and back
+       >>positions     16. positional encodings        >>weights       31. named tensors to a model
+       >>modules       17. norm, linear, FFN, SSRU     >>session       32. sessions
+       >>attention     18. masks and attention         >>search        33. beam search, sampling
+       >>stack         19. layers and stacks           >>sentences     34. where sentences end
+       >>utf8          20. UTF-8                       >>text          35. text in, text out
+       >>json          21. JSON                        >>translator    36. translators
+       >>safetensors   22. the file format             >>vectors       37. vector kernels, template
+       >>config        23. the model's config          >>licence       MIT or public domain
+       >>model         24. what a model has
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
    K key width of a head, W value width of a head, F feed-forward width, V vocabulary, N layers,

@@ -8,7 +8,7 @@ check "no section uses a later one" "" "$(later transformer.h)"
 listed=$(sed -n '/^   CONTENTS/,/^   Legend/p' transformer.h | grep -oE '>>[a-z0-9]+ +[0-9]+\.' | tr -s ' ' | sort -n -k 2)
 banners=$(awk '/^#define TFM__IMPLEMENTED/ { inside = 1 } name && inside { print name, $1 } { name = "" } /^\/\* >>[a-z0-9]+ ===/ { name = $2 }' transformer.h)
 check "the contents have the sections of the implementation and their numbers" "$banners" "$listed"
-check "  which count from 9 without a gap" "" "$(echo "$banners" | awk '$2 != NR + 8 "."')"
+check "  which count on from those of the declarations without a gap" "" "$(echo "$banners" | awk '$2 != NR + 9 "."')"
 plant() { awk -v what="$1" '{ print } /^\/\* >>json/ { json = 1 } json && /=== \*\/$/ { print what; json = 0 }' transformer.h > "$dir/planted.h"; }
 # A use of each kind, put at the begin of >>json
 planted() { # kind of use, text, what is said of it
