@@ -6,7 +6,7 @@ files="Makefile tests/tests.mk tools/packaging/packaging.mk examples/web/web.mk"
 sed 's/\\$//' $files > build/make_names.txt
 set_names=$(grep -hoE '^([^#	=]*: *)?(export )?[A-Z][A-Z_]* *[?+:]?=' build/make_names.txt | sed 's/.*: *//; s/export //; s/ *[?+:]*=$//' | sort -u)
 used=$(grep -v '^#' build/make_names.txt | grep -oE '\$\(([A-Z][A-Z_]*)' | tr -d '$(' | sort -u)
-given="V RUN LOAD DESTDIR HOME MAKE MAKEFILE_LIST AR XDG_CACHE_HOME BLAS WEB_TESTS ALL ONLY RUNS"
+given="V RUN LOAD DESTDIR HOME MAKE MAKEFILE_LIST AR XDG_CACHE_HOME BLAS WEB_TESTS ALL ONLY RUNS SLICE"
 check "each variable that is used is set, or may be given" "" "$(for name in $used; do
     case " $given $(echo "$set_names" | tr '\n' ' ')" in *" $name "*) ;; *) echo "$name" ;; esac; done | tr '\n' ' ')"
 check "each variable that is set is used" "" "$(for name in $set_names; do
