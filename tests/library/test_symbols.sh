@@ -29,6 +29,9 @@ for name in norm:norm_order layer_norm:norm_kind; do
     check "tfm_config: ${name%:*} is ${name#*:}" "refused compiles 1" "$(uses "c.${name%:*}") $(uses "c.${name#*:}") $(grep -c "tfm_config.*\b${name%:*} .*\b${name#*:}\$" .github/CHANGELOG.md)"
 done
 check "flags of public structs are int32_t" "" "$(sed '/^#endif .* TRANSFORMER_H /q' transformer.h | grep -E '^    int [a-z_, ]*;' | grep -v ' rank;')"
+manual=$(sed '/^\/\* >>options/,$d' transformer.h)
+check "the manual has each function that test_manual calls" "" "$(grep -o 'tfm_[a-z_]*(' tests/library/test_manual.c | tr -d '(' | sort -u |
+    while read -r name; do echo "$manual" | grep -qw "$name" || echo "$name"; done)"
 # Compiles the single headers that people copy, each alone in a unit that calls nearly none of its functions.
 for header in transformer examples/translate/text/text_buffer examples/translate/text/protect examples/translate/text/characters examples/translate/text/terms; do
     echo "#include \"$header.h\"" > ${unit}_alone.c
