@@ -60,7 +60,7 @@
        >>stack         18. layers and stacks           >>sentences     31. where sentences end
        >>utf8          19. UTF-8                       >>text          32. text in, text out
        >>json          20. JSON                        >>vectors       33. vector kernels, template
-       >>safetensors   21. the file format             >>history       revision history, licence
+       >>safetensors   21. the file format             >>licence       MIT or public domain
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
    K key width of a head, W value width of a head, F feed-forward width, V vocabulary, N layers,
@@ -407,8 +407,8 @@
 
    14. WHAT A VERSION PROMISES
    ---------------------------
-   A version is MAJOR.MINOR.PATCH. Before 1.0 a new MINOR may rename and remove what it likes: the
-   history at the end of this file has the old and the new names. From 1.0 on:
+   A version is MAJOR.MINOR.PATCH. Before 1.0 a new MINOR may rename and remove what it likes:
+   .github/CHANGELOG.md has the old and the new names. From 1.0 on:
 
                       PATCH    MINOR                               MAJOR
        source         same     names are only added                may change
@@ -416,10 +416,10 @@
                                compile again (tfm_sizes_check)
        model files    load     files of all earlier versions load  files of the MAJOR before load
        packed files   load     as model files                      may need build/quantize again
-       bits           same     may change; the history says so     may change
+       bits           same     may change; the changes say so      may change
 
    An older library may refuse the files of a newer one: it names the key that it does not know. A
-   name that goes away stays for one MINOR, with a line in the history.
+   name that goes away stays for one MINOR, with a line in the changes.
 
 
    15. GLOSSARY
@@ -16102,170 +16102,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 #undef TFM__SAME_VECTORS
 #endif /* TFM__ISA */
 
-/* >>history ---------------------------------------------------------------------------------------
-
-   REVISION HISTORY
-
-   After 0.7.0
-     - Where sentences end: by the form and the place of a word, in 35 languages; a mark of a note
-       behind a stop belongs to its sentence.
-     - translate: labels, marks, brackets, quotes and emoji stay around a sentence, characters that
-       nobody sees are taken out, capitals are translated, sentences of the target language stay
-       (--plain: lines as they are). Documents copy addresses and numbers (--no-protect: not).
-       Cues are joined only where something says so; ASS and SSA; two lines of 42 characters
-       (--cue-width, --cue-lines); other structured files are refused by name.
-     - Python and the server translate XLIFF, TMX, Qt ts, po, resx, arb and strings files.
-     - Server: clients take turns; /spec, /docs, /progress; SIGHUP loads models anew.
-     - transformer_h.export works again. A static copy compiles without warnings.
-     - Tests are linked with one object of the library; CI keeps rows whose inputs are the same.
-
-   0.7.0 (2026-11-27)
-     Breaking
-     - Names. The library reads model files and packed files of 0.4.0 to 0.6.0 with their old words.
-         0.6.0                                       0.7.0
-         tfm_encode, tfm_forward, tfm_step           tfm_session_encode, _forward (s, requests, n,
-                                                     ...), _step
-         tfm_batch                                   tfm_request, one for each sentence
-         tfm_row_stop, tfm_encoder_output            tfm_session_stop, _encoder_output
-         tfm_start, tfm_decode(s, src, options, err) tfm_session_start, _decode(s, requests, n, ...)
-         tfm_start with src NULL                     tfm_session_restart
-         tfm_translate_batch(s, texts, out, n, ...)  tfm_translate_batch(s, requests, n, options,
-                                                     out, buffer, capacity, err)
-         options.first, prefix, prompt, draft        request.first_token, prefix, prompt, draft
-         options.seed, seeds; faults                 request.seed; options.skip_errors
-         tfm_tokenize(m, text, size, ...)            tfm_model_tokenize(m, tfm_text_make(...), ...)
-         tfm_tokenize_target, tfm_detokenize         tfm_model_tokenize_target, _detokenize
-         tfm_session_tokenize(s, t, form, ids, ...)  tfm_session_tokenize(s, t, form, &tokens, err)
-         tfm_score(s, src, tgt, out, err), _from     tfm_session_score(s, requests, n, ...)
-         tfm_step_logits(s, row)                     tfm_result_logits(s, row, 0)
-         tfm_decode_defaults(m, &options)            options = *tfm_model_decoding(m)
-         decode_defaults = 1, of a session           decoding = tfm_model_decoding(m)
-         query, key, value, masks of attention       tfm_attention_inputs
-         x, memory, masks of tfm_decoder(_layer)     tfm_decoder_inputs
-         tfm_sizes_check(TFM_SIZES, err)             the sizes of TFM_STRUCT_TABLE, n, err
-         options.ends, n_ends                        end_ids, n_end_ids
-         options.forbidden, forbidden_sequences      suppressed, suppressed_sequences (tfm_ids)
-         TFM_F32 ..., TFM_WEIGHTS_F32 ...            TFM_DTYPE_F32 ..., TFM_WEIGHT_TYPE_F32 ...
-         TFM_TEXT_WORDS ..., TFM_FORM_TEXT ...       TFM_TEXT_KIND_WORDS ..., TFM_TEXT_FORM_TEXT ...
-         TFM_LANGUAGE_NONE ...                       TFM_LANGUAGE_USE_NONE ...
-         TFM_POSITIONS_HALVES ..., TFM_RELU ...      TFM_POSITION_KIND_..., TFM_ACTIVATION_...
-         TFM_POST_NORM, TFM_PRE_NORM                 TFM_NORM_ORDER_POST, TFM_NORM_ORDER_PRE
-         TFM_NORM_VARIANCE "variance"                TFM_NORM_KIND_LAYER_NORM "layer_norm"
-         TFM_NORM_DEVIATION "deviation"              TFM_NORM_KIND_LAYER_NORM_UNBIASED, word too
-         TFM_NORM_RMS "rms"                          TFM_NORM_KIND_RMS_NORM "rms_norm"
-         TFM_STOP_ENOUGH "enough"                    TFM_STOP_CTRANSLATE2 "ctranslate2"
-         TFM_STOP_SURE "sure"                        TFM_STOP_EARLY_NEVER "early_never"
-         TFM_STOP_FULL "full"                        TFM_STOP_EARLY_TRUE "early_true"
-         TFM_STOP_LIKELY "likely"                    TFM_STOP_EARLY_FALSE "early_false"
-         TFM_RUNNING, TFM_ENDED, TFM_HIT_LENGTH ...  TFM_FINISH_RUNNING, TFM_FINISH_ENDED ...
-         TFM_DTYPE_TABLE, TFM_ACTIVATION_TABLE ...   tfm_dtype_bits, tfm_activation_name ...
-         TFM_COUNT, TFM_COUNT_TEXT, TFM_PART         private
-     - tfm_request has a source and what belongs to it alone. Results have the request's number:
-       blank texts count. tfm_result.status, message; TFM_FINISH_BLANK.
-     - tfm_translate, translate, Python, server, page and SQLite split a text into sentences if the
-       model file says "sentences": "split"; --sentences and sentences= override that. Files
-       without the key read whole texts, as before. text/sentences.h is tfm_sentence_next.
-     - translate --document keeps the whitespace of the source. --format says the kind of a file,
-       which else its name and first bytes say; office files, PDF, sound ... are refused by name.
-     - Members of tfm_decode_options and tfm_session_options stand by topic: compile bindings again.
-     - TRANSFORMER_LIBRARY: the sizes of all structs are checked, and err is evaluated once.
-     - Headers to copy have prefixes and new names (examples/translate/README.md). hearing.h is
-       transcriber.h.
-     - Python: model.config has the new words for norms; stop takes the old words too. A sentence
-       that is too long no longer fails a document; on_error="raise" is the old way. Sets are no
-       lists.
-     - convert.py asks for start, end, src_start, src_end, pads and vocabularies of a PyTorch
-       checkpoint; none is an answer. It cuts texts as the tokenizer's class in transformers does.
-     - translate --shortlist needs a lexicon, and options without effect are refused.
-     Added
-     - make dist: the files of a release for six systems, with wheels and an npm package; make
-       api.json; completions for bash, zsh and fish; examples for Android and iOS; workflows.
-     - T5Gemma and the text side of T5Gemma 2: rotary positions, grouped keys and values, windows,
-       norms of heads and of what sub-layers give, soft caps, one attention over target and source.
-       tfm_rotary; tfm_attention_weights has rotary, query_norm, key_norm, left, right, cap.
-     - Moonshine and Moonshine streaming in transcribe; config: decoder_activation. SeamlessM4T's
-       text model; decoders of Canary and Cohere Transcribe, and Python's Model.decode over a
-       memory; config: trailing_space "strip".
-     - TRANSFORMER_NO_MODULES leaves out the functions of section 4.
-     - quantize int8 --bits 7: faster products with AVX2 alone.
-     - convert.py reads GGUF files of T5 and its relatives, and whisper.cpp's ggml-*.bin.
-     - transcribe --live and Python's Model.listen write text while somebody speaks, and so do the
-       server's /listen and the microphone button of its page; with Moonshine streaming, too.
-     - transcribe hears only where Silero's voice detector finds speech (--vad), and leaves out
-       made-up text without one; --words-file and own_words; several sounds, --output, word times
-       in text, RF64, A-law, mu-law, 8 to 64 bits; a WAV file on standard input.
-     - transformer-model get whisper-base; list --table.
-     - SQLite: translate_model(path, 'split' or 'whole'). make bench-gate; bench --ids;
-       inspect --cores: one session with several threads; bench_peers.py --weights int8-7.
-     - translate knows subtitles by their first bytes, and reads MicroDVD, MPL2, SAMI and TTML;
-       labels and buttons of HTML are translated, menus and texts beside | or a bullet one by one.
-     - Server: detection, documents, ways and a swap of languages on the page, multipart,
-       splitting_tags, outline_detection.
-     - Texts of kind "bytes" may have added tokens: ByT5's </s> and <extra_id_0> are found.
-     - convert.py --check FILE compares with logits of your own.
-     - server.py reads and writes each document in a process with limits: --file-seconds and
-       --file-memory. Answers about documents have notes.
-     - Messages about a file begin with its name and say what the file is and what to run. A wrong
-       value of an enum lists its values.
-     Changed
-     - The manual's chapter 6, the model file, is tools/convert/README.md. Chapter 14 is what a
-       version promises.
-     - The Python package is divided into modules; public names stay.
-     Fixed
-     - Documents: spaces at tags, fields and notes, superscripts, soft hyphens, ruby, symbols and
-       placeholders stay; SRT and WebVTT are read as ffmpeg reads them, Markdown's extensions are
-       kept, its titles of admonitions translated. Notes, images and placeholders stay beside their
-       word, and placeholders of templates are copied. Text that stays untranslated is counted and
-       named. A sentence with very many elements takes time in proportion to their number. Large
-       first letters of docx are translated with their word. Formulas (H<sub>2</sub>O) and brackets
-       around a sentence stay, and a full stop that only the translation has is dropped.
-     - Loading a file: memory begins at a huge page. After one slow huge page (memory that a virtual
-       machine's host took back), the rest gets small pages. SentencePiece files take fewer steps.
-     - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
-     - transcribe: a Whisper file could make words_cut read past its memory.
-     - translate --terms: two terms whose target is one mark no longer corrupt memory.
-     - Documents take time and memory in proportion to their size, and have less than 4 GB. The
-       session of a batch takes at most 16 MB, and 8 bytes for each weight beyond 8 million. Office
-       documents are read in sections. A format over two sentences has a part in each. Titles for
-       shared links (og:title) and all paragraphs of Markdown's footnotes are translated.
-     - Downloads end if nothing arrives. train.py --amp: attention's bias of keys stays.
-     - Control characters of a model do not reach the terminal.
-
-   0.6.0 (2026-11-26)
-     Breaking: file names are UTF-8 on Windows. Scores and logits change in their last digits,
-     because sums have another order, and exp, log, pow and sine are the library's own. server.py
-     needs prometheus_client, uvicorn 0.53 and Python 3.10.
-     Added: the same bits on every machine with a fused multiply-add (exact, tfm_arithmetic_string);
-     drafts, prompts, edit_logits, alignment_heads, tfm_activate; tensors named extra. in model
-     files; NAME_input_factor; transcribe and Whisper models; published models to download;
-     documents, terms and a second model in translate, Python and the server.
-     Faster: int8 with AVX2 alone and with I8MM on ARM, products of 3 to 11 rows, prompts, beams
-     that share a source, loading a SentencePiece model.
-
-   0.5.0 (2026-11-25)
-     Breaking: parallel needs threads in the session's options. tfm_result_text has no parameter
-     source; tfm_result_alignment says which source token a target token attends to. quantize
-     --packed writes layout 2, which 0.4.0 does not read. convert.py refuses keys that it does not
-     know, and writes no file if the model differs from its source. Examples, tools and tests moved
-     to folders.
-     Added: decode_defaults; the config's clean_up, trailing_space and prefix_space "first"; added
-     tokens for SentencePiece; tfm_activation_name and its like; attention tensors with strides.
-     Faster: loading a SentencePiece model; dot products of attention.
-
-   0.4.0 (2026-11-24)
-     Breaking: functions have the noun first (tfm_model_free, tfm_result_get, tfm_languages_set
-     ...); tfm_batch and the structs of weights have new members.
-     Added: T5 and its relatives, embeddings and memories as sources, SSRUs, byte-level BPE,
-     lexicons, packed files, decoding defaults in model files, tiles of AMX and AVX-VNNI, huge
-     pages.
-
-   0.3.0 (2026-11-21): weights in panels as F32, F16, BF16 or int8; SSE2, AVX-512, VNNI, NEON and
-     WebAssembly; mapped files; threads on Windows; shortlists.
-   0.2.0 (2026-11-21): beam search, sampling, alternatives, scoring, attention; SentencePiece and
-     languages; AVX2; threads.
-   0.1.0 (2026-11-21): modules, model files, sessions, greedy decoding, text.
-
-   LICENCE
+/* >>licence ---------------------------------------------------------------------------------------
 
    This software is available under two licences; choose the one that you prefer.
 

@@ -40,7 +40,7 @@ check "the C package has header, licence, manual pages, pkg-config, CMake" 7 "$(
     share/man/man1/transformer-transcribe.1 lib/pkgconfig/transformer-header.pc lib/cmake/transformer/transformer-config.cmake CMakeLists.txt | wc -l | tr -d ' ')"
 check "vcpkg's checksum" "$(sha512sum < "$package" | cut -d' ' -f1)" "$(sed -n 's/.*SHA512 \([0-9a-f]*\).*/\1/p' "$dist/vcpkg/transformer-h/portfile.cmake")"
 check "conan's checksum" "$(sha256sum < "$package" | cut -d' ' -f1)" "$(sed -n 's/.*sha256: "\(.*\)"/\1/p' "$dist/conan/conandata.yml")"
-check "the notes have the history of this version alone" "1 0" "$(grep -c '^Breaking$' "$dist/notes-$version.md") $(grep -cE '^ *0\.[0-6]\.0 \(' "$dist/notes-$version.md")"
+check "the notes have the changes of this version alone" "1 0" "$(grep -c '^### Breaking$' "$dist/notes-$version.md") $(grep -cE '^## 0\.[0-6]\.0 \(' "$dist/notes-$version.md")"
 check "  and say what was not run" 1 "$(grep -c '^## What could not be run' "$dist/notes-$version.md")"
 check "  tools/README.md names all that was never run, as the notes do" "" "$(sed -n '/^NEVER/,/\]$/s/^[^"]*"\(.*\)"[],]*$/\1/p' tests/install/run_dist.py | while read -r one; do grep -qF -e "- $one" tools/README.md || echo "$one"; done)"
 if [ -x "$tools/zizmor" ]; then

@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 DIST, WORK = Path("build/dist"), Path("build/dist-work")  # relative to ROOT, so that no binary has a folder's name in it
 HEADER = (ROOT / "transformer.h").read_text(encoding="utf-8")
+CHANGES = (ROOT / ".github/CHANGELOG.md").read_text(encoding="utf-8")
 VERSION = re.search(r'^#define TFM_VERSION "(.*)"', HEADER, re.MULTILINE)[1]  # type: ignore[index]
 LICENSE = "MIT OR Unlicense"
 SUMMARY = "Runs encoder-decoder Transformers on the CPU: translation and speech recognition"
@@ -63,14 +64,14 @@ def run(*command: str, **more) -> str:
 
 
 def commit_time() -> int:
-    """Returns SOURCE_DATE_EPOCH, or the time of the commit, or of the newest entry of the revision history."""
+    """Returns SOURCE_DATE_EPOCH, or the time of the commit, or of the newest version in the list of changes."""
     if "SOURCE_DATE_EPOCH" in os.environ:
         return int(os.environ["SOURCE_DATE_EPOCH"])
     done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True)
     if done.returncode == 0 and done.stdout.strip():
         return int(done.stdout)
     import datetime
-    day = re.search(r"^   \d+\.\d+\.\d+ \((\d+-\d+-\d+)\)", HEADER, re.MULTILINE)[1]  # type: ignore[index]
+    day = re.search(r"^## \d+\.\d+\.\d+ \((\d+-\d+-\d+)\)$", CHANGES, re.MULTILINE)[1]  # type: ignore[index]
     return int(datetime.datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp())
 
 
@@ -287,12 +288,12 @@ def recipes(address: str) -> None:
 
 
 # ------------------------------------------------------------------------------ notes, list of parts, sums
-def history() -> str:
-    """Returns what the revision history in transformer.h says of this version."""
-    found = re.search(rf"^   {re.escape(VERSION)} \(.*?\)\n(.*?)(?=^   \d+\.\d+\.\d+ \()", HEADER, re.MULTILINE | re.DOTALL)
+def changes() -> str:
+    """Returns what .github/CHANGELOG.md says of this version."""
+    found = re.search(rf"^## {re.escape(VERSION)} \(.*?\)\n(.*?)(?=^## |\Z)", CHANGES, re.MULTILINE | re.DOTALL)
     if not found:
-        sys.exit(f"the revision history of transformer.h has no entry for {VERSION}")
-    return re.sub(r"^     ?", "", found[0].split("\n", 1)[1], flags=re.MULTILINE).rstrip() + "\n"
+        sys.exit(f".github/CHANGELOG.md has no entry for {VERSION}")
+    return found[1].strip()
 
 
 def all_files() -> List[Path]:
@@ -300,7 +301,7 @@ def all_files() -> List[Path]:
 
 
 def notes(runs: Optional[Dict[str, List[str]]], not_run: List[str]) -> None:
-    lines = [f"# transformer.h {VERSION}", "", "```", history().rstrip(), "```", "", "## Files, and what each was run on", "",
+    lines = [f"# transformer.h {VERSION}", "", changes(), "", "## Files, and what each was run on", "",
              "| file | run on |", "|---|---|"]
     for one in all_files():
         name = one.relative_to(ROOT / DIST).as_posix()
