@@ -48,19 +48,20 @@
        >>api-session   7. sessions: encode, forward; search: start, step, results, scores, attention
        >>api-text      8. text: tokenize, translate
        implementation
-       >>base          9. includes, sizes, messages    >>config        22. the model's config
-       >>memory        10. allocator, pool, arena      >>weights       23. named tensors to a model
-       >>tensors       11. tensors and views of them   >>session       24. sessions
-       >>threads       12. threads                     >>search        25. beam search, sampling
-       >>kernels       13. kernel sets, plain loops    >>tokenizers    26. the kinds of text
-       >>packed        14. packed weights, products    >>vocabulary    27. words, characters, bytes
-       >>positions     15. positional encodings        >>sentencepiece 28. SentencePiece
-       >>modules       16. norm, linear, FFN, SSRU     >>bytebpe       29. byte-level BPE
-       >>attention     17. masks and attention         >>added         30. added tokens
-       >>stack         18. layers and stacks           >>sentences     31. where sentences end
-       >>utf8          19. UTF-8                       >>text          32. text in, text out
-       >>json          20. JSON                        >>vectors       33. vector kernels, template
-       >>safetensors   21. the file format             >>licence       MIT or public domain
+       >>base          9. includes, sizes, messages    >>model         23. what a model has
+       >>memory        10. allocator, pool, arena      >>tokenizers    24. the kinds of text
+       >>tensors       11. tensors and views of them   >>vocabulary    25. words, characters, bytes
+       >>threads       12. threads                     >>sentencepiece 26. SentencePiece
+       >>kernels       13. kernel sets, plain loops    >>bytebpe       27. byte-level BPE
+       >>packed        14. packed weights, products    >>added         28. added tokens
+       >>positions     15. positional encodings        >>tokens        29. texts to ids and back
+       >>modules       16. norm, linear, FFN, SSRU     >>weights       30. named tensors to a model
+       >>attention     17. masks and attention         >>session       31. sessions
+       >>stack         18. layers and stacks           >>search        32. beam search, sampling
+       >>utf8          19. UTF-8                       >>sentences     33. where sentences end
+       >>json          20. JSON                        >>text          34. text in, text out
+       >>safetensors   21. the file format             >>vectors       35. vector kernels, template
+       >>config        22. the model's config          >>licence       MIT or public domain
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
    K key width of a head, W value width of a head, F feed-forward width, V vocabulary, N layers,
@@ -1720,7 +1721,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
 /* The life of a sentence, from tfm_translate to its translation:
 
        tfm__session_begin       checks requests and options, encodes and plans  >>search
-       tfm__request_tokenize    text to ids                                     >>text
+       tfm__request_tokenize    text to ids                                     >>search
        tfm__encoder_run         the sources, in passes of similar length        >>session
        tfm__stack_run           the layers of encoder or decoder                >>stack
        tfm__product_run         a product: threads share its rows or columns    >>packed
@@ -1730,7 +1731,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
        tfm__logits_compute      the output projection
        tfm__sentence_step       chooses tokens: candidates, beams, samples
        tfm_result_get           walks back from a hypothesis's last token
-       tfm__join                ids to text                                     >>text */
+       tfm__join                ids to text                                     >>tokens */
 
 /* >>base ==========================================================================================
    9. INCLUDES, CHECKED SIZES, MESSAGES
@@ -2544,9 +2545,11 @@ static void tfm__narrow(unsigned char *bytes, const float *x, tfm_dtype dtype, i
 
 enum { TFM__MOST_THREADS = 64 }; /* of a session, the caller's included */
 
+typedef struct tfm__kernels tfm__kernels;
+
 /* Who computes: the inner loops of a model, and the threads that share its work. */
 typedef struct tfm__team {
-    const struct tfm__kernels *kernels;
+    const tfm__kernels *kernels;
     tfm_parallel parallel;
     struct tfm__workers *workers; /* the threads that parallel uses; NULL: the host's */
     int32_t n;                    /* threads, with the calling one */
@@ -2896,7 +2899,7 @@ enum { TFM__PAIRS = TFM_WEIGHT_TYPE_I8 + 1 }; /* after tfm_weight_type: BF16 tim
 enum { TFM__TYPE_f32 = TFM_WEIGHT_TYPE_F32, TFM__TYPE_f16 = TFM_WEIGHT_TYPE_F16 };
 enum { TFM__TYPE_bf16 = TFM_WEIGHT_TYPE_BF16, TFM__TYPE_pairs = TFM__PAIRS };
 
-typedef struct tfm__kernels {
+struct tfm__kernels {
     const char *name;
     /* by tfm_weight_type, each list from many rows to one; NULL: w is packed as F32 instead */
     const tfm__tiling *tiles[TFM_WEIGHT_TYPE_I8 + 1];
@@ -2935,7 +2938,7 @@ typedef struct tfm__kernels {
                  int64_t n, const tfm_norm_weights *w);
     /* Converts to the nearest F16. Larger numbers become the largest, +-65504. */
     void (*narrow_f16)(uint16_t *to, const float *x, int64_t n);
-} tfm__kernels;
+};
 
 #if defined(__GNUC__) && !defined(__TINYC__)
 /* Inlined into callers that know the constants, so that loops over registers unroll. */
@@ -2992,9 +2995,14 @@ enum { TFM__CPU_AVX2 = 1, TFM__CPU_AVX512 = 2, TFM__CPU_VNNI = 4, TFM__CPU_AVX_V
 /* clang-format on */
 static int tfm__cpu_has(int feature);
 static int tfm__cpu_is_intel(void) { return tfm__cpu_has(TFM__CPU_INTEL); }
+/* Intels with AVX512-BF16 have 2 MB of second-level cache. */
+static int tfm__cpu_has_large_cache(void) {
+    return tfm__cpu_is_intel() && tfm__cpu_has(TFM__CPU_BF16);
+}
 #else
 enum { TFM__TALL = 24, TFM__X_ROWS = 12 };
 static int tfm__cpu_is_intel(void) { return 0; }
+static int tfm__cpu_has_large_cache(void) { return 0; }
 #endif
 
 /* ---- arithmetic: the same bits on every machine ----
@@ -4073,11 +4081,8 @@ static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *
    columns of y, then the next rows. */
 static void tfm__product_packed(const tfm__kernels *kernels, const tfm__product *p) {
     const tfm__matrix *w = &p->w->w;
-    int64_t K = tfm__max(1, w->columns), larger = 1, rows, wide, step, m, n, k;
-#ifdef TFM__BF16
-    /* Intels with AVX512-BF16 have 2 MB of second-level cache, which holds twice the floats. */
-    if (!p->converted && tfm__cpu_is_intel() && tfm__cpu_has(TFM__CPU_BF16)) larger = 2;
-#endif
+    int64_t K = tfm__max(1, w->columns), rows, wide, step, m, n, k;
+    int64_t larger = !p->converted && tfm__cpu_has_large_cache() ? 2 : 1; /* blocks of floats */
     step = TFM__X_BYTES / (p->converted ? tfm__product_x_size(kernels, w) : 4);
     wide = larger * TFM__W_CHUNK / tfm__packed_panel_bytes(w->type, tfm__min(K, step));
     wide = tfm__max(1, wide / TFM__MOST_PANELS) * TFM__MOST_PANELS * TFM__PANEL;
@@ -7176,11 +7181,11 @@ static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__confi
     return TFM_OK;
 }
 
-/* >>weights =======================================================================================
-   23. FROM NAMED TENSORS TO A MODEL
-   The loader asks for every tensor by name, and checks its shape against the sizes known so far. A
-   tensor for which it never asked is an error: a misspelt name, or a part of a model that this
-   library does not compute. Relies on the checks of >>safetensors and on >>config.
+/* >>model =========================================================================================
+   23. WHAT A MODEL HAS
+   The parts of a model, and how the loader finds the tensors of a file. The sections after this one
+   load and use the parts. A part of which only a name stands here, such as tfm__sentencepiece, is
+   the matter of a later section. Relies on >>safetensors, >>config and the stacks.
    ============================================================================================== */
 
 /* A line of a vocabulary, which >>vocabulary reads. */
@@ -7241,6 +7246,8 @@ static int tfm__has_text(const tfm__side *side) {
 typedef struct tfm__lexicon {
     const unsigned char *offsets, *ids; /* [V + 1] of the source's V; NULL: none */
 } tfm__lexicon;
+
+enum { TFM__LANGUAGE_UNSET = -2 }; /* the model needs tfm_languages_set, which was not called yet */
 
 /* Returns element i of a U32 tensor of the file, which may have any address. */
 static int64_t tfm__u32_at(const unsigned char *numbers, int64_t i) {
@@ -7329,6 +7336,2776 @@ static tfm_status tfm__load_array(tfm__loader *l, const char *prefix, const char
     *t = tfm__file_tensor(l->file, e);
     return tfm__load_check(l, t, dtype, rank, dims);
 }
+
+#ifndef TRANSFORMER_NO_TEXT
+
+/* >>tokenizers ====================================================================================
+   24. TOKENIZERS
+   The interface that each kind of text implements in a section of its own (>>tokens has the table
+   of all kinds), and what several kinds use.
+   ============================================================================================== */
+
+typedef struct tfm__token_cursor tfm__token_cursor;
+typedef struct tfm__token tfm__token;
+typedef struct tfm__normal tfm__normal;
+typedef struct tfm__lattice tfm__lattice;
+typedef struct tfm__joined tfm__joined;
+
+/* What a kind of text (tfm_text_kind) does. */
+struct tfm__tokenizer {
+    /* Reads and checks a side's tensors. shared: the source, whose tensors a target may share. */
+    tfm_status (*load)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
+    /* Builds the tables that are not shared, after the whole file is checked. May be NULL. */
+    tfm_status (*build)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
+    /* Prepares a text; next uses what this takes from scratch. May be NULL. */
+    tfm_status (*begin)(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err);
+    /* Sets the next token and returns 1, at the end 0. */
+    int (*next)(tfm__token_cursor *c, tfm__token *token);
+    /* tfm__lattice_begin calls these two. normalize appends bytes at to end - 1 of a text to o in
+       normalized form; encode cuts bytes from to to - 1 of the normalized text into pieces. */
+    void (*normalize)(const tfm__side *side, const char *text, int64_t at, int64_t end,
+                      tfm__normal *o);
+    void (*encode)(tfm__lattice *b, int32_t from, int32_t to);
+    /* Writes a token. */
+    void (*join)(tfm__joined *j, int32_t id);
+    int32_t marks; /* join drops so many U+2581 at the beginning of a text, at most */
+    int broken;    /* bytes that are in no character: 1: each becomes U+FFFD; 0: a run that could
+                      begin a character becomes one, as Unicode advises; -1: they are left out */
+};
+
+/* ---- steps along a text ---- */
+
+/* Returns the bytes of the character whose first byte is c, in valid UTF-8. */
+static int32_t tfm__utf8_size(unsigned char c) {
+    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+}
+
+/* Returns whether a byte of valid UTF-8 continues a character. */
+static int tfm__is_inside(const char *text, size_t size, size_t at) {
+    return at < size && ((unsigned char)text[at] & 0xC0) == 0x80;
+}
+
+/* Returns whether c has Unicode's property White_Space. */
+static int tfm__is_space(uint32_t c) {
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
+           c == 0x205F || c == 0x3000;
+}
+
+/* Returns how many bytes from byte at on are whitespace (space 1) or are not (space 0). */
+static size_t tfm__run(const tfm_text *text, size_t at, int space) {
+    uint32_t c = 0;
+    size_t i = at;
+    int n;
+    for (; i < text->size; i += (size_t)n) {
+        n = tfm__utf8_next(text->data + i, text->size - i, &c);
+        if (tfm__is_space(c) != space) break;
+    }
+    TFM__COUNT_TEXT(i - at + 1);
+    return i - at;
+}
+
+TFM_DEF tfm_text tfm_text_make(const char *data, size_t size) {
+    tfm_text text = {data, size};
+    return text;
+}
+
+static const char tfm__space_piece[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
+static const char tfm__replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
+enum { TFM__SPACE_PIECE = 3, TFM__REPLACEMENT = 3 };   /* their bytes */
+
+static int tfm__begins_with_mark(const char *text, int64_t size) {
+    return size >= TFM__SPACE_PIECE && memcmp(text, tfm__space_piece, TFM__SPACE_PIECE) == 0;
+}
+
+/* ---- rules that replace bytes ---- */
+
+/* Each side of a rule has at most this many bytes; those of the package have up to 33. Without a
+   limit, a cyclic trie or a long string would make normalization unbounded. */
+enum { TFM__LONGEST_RULE = 1024, TFM__MOST_RULES = 32 }; /* of one place, rules that count */
+
+/* Rules that replace bytes: the file's double array (Darts), and replacements that end with NUL. */
+typedef struct tfm__charsmap {
+    const unsigned char *units; /* of 4 bytes, at any address; NULL: no rules */
+    const char *strings;
+} tfm__charsmap;
+
+static uint32_t tfm__charsmap_unit(const tfm__charsmap *m, uint32_t i) {
+    const unsigned char *p = m->units + 4 * (size_t)i; /* compilers make one load of it */
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+/* Returns the offset of a node: the node's number XOR the offset is the base of its children. */
+static uint32_t tfm__charsmap_offset(uint32_t unit) { return (unit >> 10) << ((unit & 512) >> 6); }
+
+static int tfm__charsmap_step(const tfm__charsmap *m, uint32_t *node, char c) {
+    uint32_t child = *node ^ tfm__charsmap_offset(tfm__charsmap_unit(m, *node)) ^ (unsigned char)c;
+    if ((tfm__charsmap_unit(m, child) & 0x800000FF) != (unsigned char)c) return 0;
+    *node = child;
+    return 1;
+}
+
+/* Finds the longest rule that text begins with. Returns how many bytes it replaces, 0: none. */
+static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int64_t size,
+                                   const char **becomes) {
+    uint32_t node = 0, unit, leaf;
+    int64_t i, length = 0;
+    int found = 0;
+    if (!m->units) return 0;
+    for (i = 0; i < size && i < TFM__LONGEST_RULE && found < TFM__MOST_RULES; i++) {
+        if (!tfm__charsmap_step(m, &node, text[i])) break;
+        unit = tfm__charsmap_unit(m, node);
+        if (!(unit >> 8 & 1)) continue;
+        leaf = tfm__charsmap_unit(m, node ^ tfm__charsmap_offset(unit));
+        *becomes = m->strings + (leaf & 0x7FFFFFFF);
+        length = i + 1;
+        found++;
+    }
+    TFM__COUNT_TEXT(i + 1);
+    return length;
+}
+
+/* Applies rules where a text begins: sets *out [*n], and returns how many bytes of text it
+   replaces. */
+static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
+                                  const char **out, int64_t *n) {
+    uint32_t character;
+    int64_t taken = tfm__charsmap_match(m, text, size, out);
+    if (taken) {
+        *n = (int64_t)strlen(*out);
+        return taken;
+    }
+    *out = text;
+    *n = taken = tfm__utf8_next(text, (size_t)size, &character);
+    if (taken) return taken;
+    *out = tfm__replacement; /* only after a rule that takes half a character */
+    *n = TFM__REPLACEMENT;
+    return 1;
+}
+/* ---- normalized text and its cells ---- */
+
+/* There is one cell for each byte of the text and one for its end. When the text is cut, the piece
+   that begins at byte i has cells[i].next bytes and the id cells[i].id. */
+typedef struct tfm__cell {
+    float score;  /* unigram: score of the best pieces for the bytes before this one */
+    int32_t prev; /* unigram: where the last of these pieces begins; BPE: the symbol before; while
+                     the text is normalized: the byte of the source that this one comes from */
+    int32_t next; /* bytes of the symbol or piece that begins here */
+    int32_t
+        id; /* unigram: that last piece; BPE: the symbol here, -1: none, -2 - id: not to merge */
+} tfm__cell;
+
+/* Normalized text under construction. If it does not fit, only n grows. */
+struct tfm__normal {
+    char *text;
+    int64_t n, capacity;
+    tfm__cell *cells; /* [n_cells]: in .prev, what each byte was made of; NULL: not wanted */
+    int64_t n_cells;
+    int before_added; /* an added token follows what is normalized now */
+};
+
+/* Appends n bytes that were made from the text at byte origin. */
+static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t origin) {
+    int64_t k;
+    if (n <= o->capacity - o->n) memcpy(o->text + o->n, text, (size_t)n);
+    else o->capacity = 0; /* so that later bytes do not follow a gap */
+    for (k = o->n; k < o->n + n && k < o->n_cells; k++) o->cells[k].prev = (int32_t)origin;
+    o->n += n;
+    TFM__COUNT_TEXT(n);
+}
+
+/* Two neighbours that would make one symbol. */
+typedef struct tfm__pair {
+    int32_t rank;       /* the pair with the highest rank is merged first */
+    int32_t left, size; /* the byte at which the pair begins, and its bytes */
+    int32_t symbol;     /* the symbol that replaces both */
+} tfm__pair;
+
+/* Scratch to cut a text, whose normalized form has n bytes. */
+struct tfm__lattice {
+    const tfm__side *side;
+    char *text;
+    tfm__cell *cells; /* [n + 1] */
+    tfm__pair *heap;  /* BPE: [2 n], because a merge removes one pair and adds at most two */
+    int32_t *splits;  /* BPE: [pieces], the bytes of the left half of an unused piece seen last */
+    int32_t n, n_heap, n_splits;
+    int32_t end; /* BPE: the end of the symbols that were appended so far */
+    int has_ids; /* BPE: symbols are ids, so two pairs with the same bytes may differ */
+    /* BPE: sets rank and symbol of the pair at left; returns 0 if the two make no symbol */
+    int (*find_pair)(tfm__lattice *b, int32_t left, tfm__pair *pair);
+};
+
+/* Where a text has been cut into tokens up to now, one token after the other. */
+struct tfm__token_cursor {
+    const tfm__side *side;
+    const tfm__tokenizer *kind;
+    tfm_text_form form;
+    tfm_text source; /* the text, without a language's label of offset bytes before it */
+    size_t offset;
+    tfm_text text;      /* what is cut: the source, with marks (pieces), or normalized */
+    size_t at;          /* where the next token begins */
+    size_t first, last; /* the character whose bytes are the next tokens; bytes has them */
+    char bytes[4];
+    tfm__cell *cells; /* NULL: the kind does not normalize */
+};
+
+struct tfm__token {
+    size_t begin, end; /* in what is cut */
+    tfm_text text;     /* the whole characters of which it has bytes; not set for added tokens */
+    int32_t id;        /* -1: not in the vocabulary */
+};
+
+/* Sets *token, except its id, to bytes begin to end - 1, and goes on behind them. */
+static void tfm__cursor_take(tfm__token_cursor *c, tfm__token *token, size_t begin, size_t end) {
+    token->begin = begin;
+    token->end = c->at = end;
+    while (tfm__is_inside(c->text.data, c->text.size, begin)) begin--;
+    while (tfm__is_inside(c->text.data, c->text.size, end)) end++;
+    token->text = tfm_text_make(c->text.data + begin, end - begin);
+}
+
+/* ---- byte-pair encoding ---- */
+
+static int tfm__pair_first(const tfm__pair *a, const tfm__pair *b) {
+    return a->rank != b->rank ? a->rank > b->rank : a->left < b->left;
+}
+
+/* Puts the symbol at left and its right neighbour into the heap if they make a symbol. */
+static void tfm__bpe_push(tfm__lattice *b, int32_t left) {
+    const tfm__cell *l = &b->cells[left], *r = l + l->next;
+    tfm__pair pair;
+    int32_t i;
+    if (left + l->next == b->end || l->id < 0 || r->id < -1 || !b->find_pair(b, left, &pair))
+        return;
+    pair.left = left;
+    pair.size = l->next + r->next;
+    for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2) {
+        b->heap[i] = b->heap[(i - 1) / 2];
+        TFM__COUNT_TEXT(1);
+    }
+    b->heap[i] = pair;
+}
+
+/* Appends a symbol of size bytes in cell at. last is the symbol before it, or -1. */
+static void tfm__bpe_append(tfm__lattice *b, int32_t at, int32_t size, int32_t last) {
+    b->cells[at].next = size;
+    b->cells[at].prev = last;
+    b->end = at + size;
+    if (last >= 0) tfm__bpe_push(b, last);
+}
+
+static tfm__pair tfm__bpe_pop(tfm__lattice *b) {
+    tfm__pair top = b->heap[0], last = b->heap[--b->n_heap];
+    int32_t i = 0, child;
+    for (; (child = 2 * i + 1) < b->n_heap; i = child) {
+        if (child + 1 < b->n_heap && tfm__pair_first(&b->heap[child + 1], &b->heap[child])) child++;
+        if (!tfm__pair_first(&b->heap[child], &last)) break;
+        b->heap[i] = b->heap[child];
+        TFM__COUNT_TEXT(1);
+    }
+    b->heap[i] = last;
+    return top;
+}
+
+/* Merges pairs until none is left. */
+static void tfm__bpe_merge(tfm__lattice *b) {
+    while (b->n_heap) {
+        tfm__pair top = tfm__bpe_pop(b), now;
+        tfm__cell *l = &b->cells[top.left], *r;
+        int32_t right = top.left + l->next;
+        /* skipped: since the pair was pushed, one of the two was merged with another symbol */
+        if (l->next == 0 || right >= b->end) continue;
+        r = &b->cells[right];
+        if (l->next + r->next != top.size) continue;
+        if (b->has_ids && !b->find_pair(b, top.left, &now))
+            continue; /* same bytes, other symbols */
+        l->next = top.size;
+        l->id = top.symbol;
+        r->next = 0;
+        if (top.left + top.size < b->end) b->cells[top.left + top.size].prev = top.left;
+        if (l->prev >= 0) tfm__bpe_push(b, l->prev);
+        tfm__bpe_push(b, top.left);
+    }
+}
+
+/* ---- tokens to text ---- */
+
+/* Of an id of the target: it is not a piece; it has no text. */
+enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 };
+
+/* In TFM_TEXT_FORM_ESCAPED a backslash and letter i stand for character i. */
+static const char tfm__escape_letters[] = "stnvfr\\", tfm__escaped[] = " \t\n\v\f\r\\";
+
+/* Returns size + n, or SIZE_MAX if the sum does not fit: with tokens of a megabyte, 32 bits are
+   soon full. No buffer has room for SIZE_MAX bytes and the end. */
+static size_t tfm__more(size_t size, size_t n) { return n > SIZE_MAX - size ? SIZE_MAX : size + n; }
+
+/* A text under construction; if out is NULL, only its size is counted. */
+struct tfm__joined {
+    const tfm__side *side;
+    tfm_text_form form;
+    char *out;
+    size_t size;
+    int started;                /* something was written */
+    const tfm__charsmap *rules; /* of denormalization; NULL: none */
+    int64_t n_held;             /* bytes in held, to which the rules are not applied yet */
+    char held[2 * TFM__LONGEST_RULE];
+    char bytes[4]; /* bytes that may begin a character, not written yet */
+    int n_bytes;
+    int clean_up;     /* spaces before punctuation are dropped */
+    char clean[3][4]; /* bytes that each pass holds because a rule may begin with them */
+    int n_clean[3];
+};
+
+/* Drops spaces as transformers' clean-up does, which makes its replacements in three passes over
+   the text. Here each pass takes one byte after the other. It holds bytes that a rule may begin
+   with, drops the spaces of a rule that is complete, and passes all other bytes on; pass 3 writes
+   them. */
+static void tfm__join_clean(tfm__joined *j, int pass, char byte) {
+    static const char *const rules[3][6] = {
+        {" .", " ?", " !", " ,"}, {" ' "}, {" n't", " 'm", " 's", " 've", " 're"}};
+    char *held = j->clean[pass % 3];
+    int i, k, n;
+    if (pass == 3) {
+        if (j->out) j->out[j->size] = byte;
+        j->size = tfm__more(j->size, 1);
+        return;
+    }
+    held[j->n_clean[pass]++] = byte;
+    while ((n = j->n_clean[pass]) > 0) {
+        for (i = 0; rules[pass][i] && strncmp(rules[pass][i], held, (size_t)n) != 0;) i++;
+        if (rules[pass][i] && rules[pass][i][n]) return;
+        if (!rules[pass][i]) n = 1;
+        for (k = 0; k < n; k++)
+            if (n == 1 || held[k] != ' ') tfm__join_clean(j, pass + 1, held[k]);
+        j->n_clean[pass] -= n;
+        memmove(held, held + n, (size_t)j->n_clean[pass]);
+    }
+}
+
+static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
+    int64_t k;
+    TFM__COUNT_TEXT(n);
+    for (k = 0; k < n && j->clean_up; k++) tfm__join_clean(j, 0, bytes[k]);
+    if (j->clean_up) return;
+    if (j->out) memcpy(j->out + j->size, bytes, (size_t)n);
+    j->size = tfm__more(j->size, (size_t)n);
+}
+
+/* Applies the rules to the held bytes but the last, which a rule may need with later bytes. */
+static void tfm__join_held(tfm__joined *j, int64_t last) {
+    const char *result;
+    int64_t at = 0, n;
+    while (j->n_held - at > last) {
+        at += tfm__mapped_prefix(j->rules, j->held + at, j->n_held - at, &result, &n);
+        tfm__join_result(j, result, n);
+    }
+    j->n_held -= at;
+    memmove(j->held, j->held + at, (size_t)j->n_held);
+}
+
+static void tfm__join_bytes(tfm__joined *j, const char *bytes, int64_t n) {
+    if (n) j->started = 1;
+    if (!j->rules) tfm__join_result(j, bytes, n);
+    for (; j->rules && n; n--) {
+        j->held[j->n_held++] = *bytes++;
+        if (j->n_held == (int64_t)sizeof j->held) tfm__join_held(j, TFM__LONGEST_RULE);
+    }
+}
+
+/* Appends a token, escaped if the form is. */
+static void tfm__join_text(tfm__joined *j, const char *token, int64_t size) {
+    char escape[6] = "\\u";
+    int64_t k;
+    int n, i;
+    if (j->form != TFM_TEXT_FORM_ESCAPED) {
+        tfm__join_bytes(j, token, size);
+        return;
+    }
+    for (k = 0; k < size; k += n) {
+        uint32_t c = 0;
+        const char *plain;
+        n = tfm__utf8_next(token + k, (size_t)(size - k), &c);
+        plain = c < 0x80 ? (const char *)memchr(tfm__escaped, (int)c, sizeof tfm__escaped) : NULL;
+        if (!c || (!plain && (c < 0x20 || (c - 0x7F) < 0x21 || tfm__is_space(c)))) {
+            escape[1] = 'u';
+            for (i = 0; i < 4; i++) escape[2 + i] = "0123456789ABCDEF"[c >> (12 - 4 * i) & 15];
+            tfm__join_bytes(j, escape, 6);
+        } else if (plain) {
+            escape[1] = tfm__escape_letters[plain - tfm__escaped];
+            tfm__join_bytes(j, escape, 2);
+        } else {
+            tfm__join_bytes(j, token + k, n);
+        }
+    }
+}
+
+/* Appends a token in which U+2581 stands for a space. */
+static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
+    int32_t drop = j->started ? 0 : j->side->marks;
+    int64_t k, n;
+    for (k = 0; drop && tfm__begins_with_mark(token + k, size - k); drop--) {
+        k += TFM__SPACE_PIECE;
+        if (j->side->marks_once) j->started = 1;
+    }
+    for (; k < size; k += n) {
+        for (n = 0; k + n < size && !tfm__begins_with_mark(token + k + n, size - k - n);) n++;
+        tfm__join_bytes(j, n ? token + k : " ", n ? n : 1);
+        if (!n) n = TFM__SPACE_PIECE;
+    }
+}
+
+/* Returns whether n <= 4 bytes begin a character, which the least or greatest others complete. */
+static int tfm__utf8_begins(const char *bytes, int n) {
+    char least[] = "\x80\x80\x80\x80", greatest[] = "\xBF\xBF\xBF\xBF";
+    uint32_t c;
+    memcpy(least, bytes, (size_t)n);
+    memcpy(greatest, bytes, (size_t)n);
+    return tfm__utf8_next(least, 4, &c) >= n || tfm__utf8_next(greatest, 4, &c) >= n;
+}
+
+/* Writes U+FFFD for the held bytes, which are in no character, or drops them (see broken). */
+static void tfm__join_broken(tfm__joined *j) {
+    int broken = j->side->tokenizer->broken, n = broken > 0 ? j->n_bytes : !broken && j->n_bytes;
+    j->n_bytes = 0;
+    while (n--) tfm__join_bytes(j, tfm__replacement, TFM__REPLACEMENT);
+}
+
+/* Appends a byte of a character; its other bytes may be in other tokens. */
+static void tfm__join_byte(tfm__joined *j, int byte) {
+    uint32_t character;
+    int n;
+    for (;;) {
+        j->bytes[j->n_bytes] = (char)byte;
+        n = j->n_bytes + 1;
+        if (tfm__utf8_begins(j->bytes, n)) break;
+        if (!j->n_bytes) j->n_bytes = 1, n = 0;
+        tfm__join_broken(j);
+        if (!n) return; /* no character begins with this byte */
+    }
+    j->n_bytes = n;
+    if (tfm__utf8_next(j->bytes, (size_t)n, &character) != n) return;
+    j->n_bytes = 0;
+    tfm__join_text(j, j->bytes, n);
+}
+
+/* Returns the spelling of a token, or NULL if it has no text, as rows beyond the vocabulary. */
+static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id) {
+    const tfm__vocabulary *v = &j->side->vocabulary;
+    if (j->form == TFM_TEXT_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n)
+        return NULL;
+    return &v->spellings[v->tokens[id]];
+}
+
+/* >>vocabulary ====================================================================================
+   25. VOCABULARIES
+   A vocabulary is the lines of a U8 tensor. The first spelling of a line is the token. The others
+   read as the same id: the traditional form of a character, its full-width form. A look-up bisects
+   the sorted spellings. A hash table would be slow if a hostile file had many spellings with one
+   hash.
+   ============================================================================================== */
+
+/* Compares by bytes, then by length: the order of the sorted spellings. */
+static int tfm__compare_spellings(const void *a, const void *b) {
+    const tfm__spelling *x = (const tfm__spelling *)a, *y = (const tfm__spelling *)b;
+    int order = memcmp(x->text, y->text, (size_t)tfm__min(x->size, y->size));
+    TFM__COUNT_TEXT(1 + tfm__min(x->size, y->size));
+    return order ? order : x->size < y->size ? -1 : x->size > y->size;
+}
+
+static const tfm__spelling *tfm__sorted(const tfm__vocabulary *v, int64_t i) {
+    return (const tfm__spelling *)v->sorted[i];
+}
+
+/* Returns the id of the spelling that compares equal to key, or -1. */
+static int32_t tfm__find_like(const tfm__vocabulary *v, const void *key, tfm__compare compare) {
+    int64_t i = tfm__lower_bound(v->sorted, v->n_spellings, key, compare);
+    return i < v->n_spellings && compare(v->sorted[i], key) == 0 ? tfm__sorted(v, i)->id : -1;
+}
+static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64_t size) {
+    tfm__spelling wanted = {text, (int32_t)size, 0};
+    return tfm__find_like(v, &wanted, tfm__compare_spellings);
+}
+
+static int tfm__is_line_end(int c) { return c == '\n' || c == '\t'; }
+
+/* Compares two spellings in the tensor's text, each up to its TAB or newline, in the same order. */
+static int tfm__compare_lines(const void *a, const void *b) {
+    const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
+    for (; *x == *y && !tfm__is_line_end(*x); x++) y++;
+    TFM__COUNT_TEXT(1 + (x - (const unsigned char *)a));
+    if (tfm__is_line_end(*x)) return tfm__is_line_end(*y) - 1;
+    return tfm__is_line_end(*y) || *x > *y ? 1 : -1;
+}
+
+/* Returns the first 8 bytes of a line or spelling, zeros after it, as a number in their order. */
+static uint64_t tfm__sort_key(const void *item, int is_line) {
+    const tfm__spelling *s = is_line ? NULL : (const tfm__spelling *)item;
+    const char *text = s ? s->text : (const char *)item;
+    uint64_t key = 0;
+    int i;
+    for (i = 0; i < 8 && (s ? i < s->size : !tfm__is_line_end(text[i])); i++)
+        key |= (uint64_t)(unsigned char)text[i] << (56 - 8 * i);
+    return key;
+}
+
+/* Returns the line, from 0, of a byte of the text, while v->tokens has the offsets of lines. */
+static int64_t tfm__line_of(const tfm__vocabulary *v, const void *at) {
+    int64_t line = 0;
+    TFM__BISECT(line, v->n, middle, v->text + v->tokens[middle] <= (const char *)at)
+    return line - 1;
+}
+
+/* Where the reader of a text's tensor is, for messages, and where it takes memory. */
+typedef struct tfm__text_reader {
+    const char *name;            /* of the tensor */
+    const unsigned char *begin;  /* SentencePiece: of its bytes */
+    tfm__pool *pool, *temporary; /* the model's; one that goes when loading is done */
+    tfm_tensor order;            /* of a packed file; without data: to be made */
+    int part;                    /* SentencePiece: TFM__SPM_ ..., 0: the pieces together */
+    int64_t piece;               /* that is being read */
+    char own_name[TFM__NAME];
+    tfm_error *err;
+} tfm__text_reader;
+
+/* Sorts n items by their first 8 bytes, the last byte first, and then equal ones by comparison. */
+static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64_t n,
+                                  tfm__compare compare, int are_lines) {
+    uint64_t *keys, *keys_to, *keys_swap;
+    void **from = items, **to, **swap;
+    int64_t counts[8][256], i, end;
+    int byte, k;
+    if (n < 2) return TFM_OK;
+    TFM__TRY(TFM__NEW(r->temporary, n, &keys, r->err));
+    TFM__TRY(TFM__NEW(r->temporary, n, &keys_to, r->err));
+    TFM__TRY(TFM__NEW(r->temporary, n, &to, r->err));
+    memset(counts, 0, sizeof counts);
+    for (i = 0; i < n; i++) {
+        keys[i] = tfm__sort_key(items[i], are_lines);
+        for (byte = 0; byte < 8; byte++) counts[byte][keys[i] >> 8 * byte & 255]++;
+    }
+    for (byte = 0; byte < 8; byte++) {
+        int64_t *place = counts[byte], sum = 0, count;
+        if (place[keys[0] >> 8 * byte & 255] == n) continue; /* all have the same */
+        for (k = 0; k < 256; k++) count = place[k], place[k] = sum, sum += count;
+        for (i = 0; i < n; i++) {
+            int64_t at = place[keys[i] >> 8 * byte & 255]++;
+            keys_to[at] = keys[i], to[at] = from[i];
+        }
+        keys_swap = keys, keys = keys_to, keys_to = keys_swap;
+        swap = from, from = to, to = swap;
+    }
+    if (from != items) memcpy(items, from, (size_t)n * sizeof *items);
+    TFM__COUNT_TEXT(16 * n);
+    for (i = 0; i < n; i = end) {
+        for (end = i + 1; end < n && keys[end] == keys[i];) end++;
+        if (end > i + 1) tfm__sort(items + i, end - i, compare);
+    }
+    return TFM_OK;
+}
+
+/* Returns how many bytes two spellings share at the front, or -1 if b does not come after a. */
+static int16_t tfm__shared_bytes(const tfm__spelling *a, const tfm__spelling *b) {
+    int32_t n = 0;
+    while (n < a->size && n < b->size && a->text[n] == b->text[n]) n++;
+    TFM__COUNT_TEXT(1 + n);
+    if (n == b->size) return -1;
+    if (n < a->size && (unsigned char)a->text[n] > (unsigned char)b->text[n]) return -1;
+    return (int16_t)n; /* a piece has at most 7999 bytes */
+}
+
+/* Sorts n lines, or with shared an array of n spellings, and sets shared to the bytes that each one
+   shares with the one before. The order of a packed file, NAME_sorted, has their places, and is
+   checked. *same is the place of the first item that is equal to the one before, or 0. */
+static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n,
+                                 int16_t *shared, int64_t *same) {
+    const tfm__compare compare = shared ? tfm__compare_spellings : tfm__compare_lines;
+    const unsigned char *at = (const unsigned char *)r->order.data;
+    tfm__spelling *first = shared ? (tfm__spelling *)items[0] : NULL;
+    void **unsorted = NULL;
+    int64_t i;
+    if (shared) shared[0] = 0;
+    if (!at) {
+        TFM__TRY(tfm__sort_keyed(r, items, n, compare, !shared));
+    } else if (r->order.dims[0] != n) {
+        return TFM__FAIL_TENSOR(r, "tensor '%s_sorted' is %t, expected [%i]", r->name, &r->order,
+                                n);
+    } else {
+        if (!shared) {
+            TFM__TRY(TFM__NEW(r->temporary, n, &unsorted, r->err));
+            memcpy(unsorted, items, (size_t)n * sizeof *items);
+        }
+        for (i = 0; i < n; i++) {
+            int64_t place = tfm__u32_at(at, i);
+            if (place >= n)
+                return TFM__FAIL_TENSOR(r, "tensor '%s_sorted': element %i is %i, of %i", r->name,
+                                        i, place, n);
+            items[i] = shared ? (void *)(first + place) : unsorted[place];
+        }
+    }
+    for (i = 1; i < n; i++)
+        if (!shared ? compare(items[i - 1], items[i]) >= 0
+                    : (shared[i] = tfm__shared_bytes((tfm__spelling *)items[i - 1],
+                                                     (tfm__spelling *)items[i])) < 0)
+            break;
+    *same = i < n ? i : 0;
+    if (*same && at)
+        return TFM__FAIL_TENSOR(r, "tensor '%s_sorted': element %i does not come next", r->name, i);
+    return TFM_OK;
+}
+
+/* Checks lines and spellings, and sorts them for look-up. expected: rows of the embedding, which
+   must be as many as lines. Until tfm__build_vocabulary a spelling is its address alone, and
+   v->tokens has the offsets of lines: for a file of single letters at most four times its size. */
+static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabulary *v,
+                                       const char *text, int64_t size, int32_t expected) {
+    int64_t lines = 0, spellings = 0, i, begin, fault, same = 0;
+    const char *name = r->name;
+    void **sorted;
+    if (size > INT32_MAX)
+        return TFM__FAIL_TENSOR(r, "%s has %i bytes, more than 2147483647", name, size);
+    fault = tfm__utf8_fault(text, (size_t)size);
+    if (fault >= 0) return tfm__fail(r->err, TFM_E_UTF8, "%s: byte %i is not UTF-8", name, fault);
+    for (i = begin = 0; i < size; i++) {
+        if (text[i] == 0) return TFM__FAIL_TENSOR(r, "%s: byte %i is NUL", name, i);
+        if (!tfm__is_line_end(text[i])) continue;
+        if (i == begin)
+            return TFM__FAIL_TENSOR(r, "%s: line %i has an empty token", name, lines + 1);
+        if (text[i] == '\n') lines++;
+        spellings++;
+        begin = i + 1;
+    }
+    if (size && text[size - 1] != '\n')
+        return TFM__FAIL_TENSOR(r, "%s: the last line has no end", name);
+    if (lines != expected)
+        return TFM__FAIL_TENSOR(r, "%s has %i lines, its embedding %i rows", name, lines,
+                                (int64_t)expected);
+    TFM__TRY(TFM__NEW(r->pool, spellings, &v->sorted, r->err));
+    TFM__TRY(TFM__NEW(r->pool, lines, &v->tokens, r->err));
+    sorted = v->sorted;
+    for (i = begin = lines = 0; i < size; i++) {
+        if (!tfm__is_line_end(text[i])) continue;
+        if (begin == 0 || text[begin - 1] == '\n') v->tokens[lines++] = begin;
+        *sorted++ = (void *)(text + begin);
+        begin = i + 1;
+    }
+    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, NULL, &same));
+    v->text = text;
+    v->n = (int32_t)lines;
+    v->n_spellings = spellings;
+    if (!same) return TFM_OK;
+    i = tfm__line_of(v, v->sorted[same - 1]);
+    lines = tfm__line_of(v, v->sorted[same]);
+    return TFM__FAIL_TENSOR(r, "%s: lines %i and %i have the same token", name,
+                            tfm__min(i, lines) + 1, tfm__max(i, lines) + 1);
+}
+
+/* Builds the sorted spellings of a checked text. */
+static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm_error *err) {
+    int64_t i;
+    TFM__TRY(TFM__NEW(pool, v->n_spellings, &v->spellings, err));
+    for (i = 0; i < v->n_spellings; i++) {
+        tfm__spelling *s = &v->spellings[i];
+        s->text = (const char *)v->sorted[i];
+        s->size = 0;
+        while (!tfm__is_line_end(s->text[s->size])) s->size++;
+        s->id = (int32_t)tfm__line_of(v, s->text);
+        v->sorted[i] = s;
+    }
+    for (i = 0; i < v->n_spellings; i++) { /* the offsets of lines are not used any more */
+        const tfm__spelling *s = &v->spellings[i];
+        if (s->text == v->text || s->text[-1] == '\n') v->tokens[s->id] = i;
+    }
+    return TFM_OK;
+}
+
+/* Returns the first of sorted spellings low to high - 1, alike before byte at, with c or more
+   there. */
+static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, int32_t at,
+                                   int c) {
+    TFM__BISECT(low, high, middle,
+                tfm__sorted(v, middle)->size <= at ||
+                    (unsigned char)tfm__sorted(v, middle)->text[at] < c)
+    return low;
+}
+
+/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1, and sets
+   *bytes to how many bytes of the text it takes. Spellings of the side's special tokens do not
+   count. side and rules may be NULL. Each byte narrows the range of sorted spellings. */
+static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side,
+                                  const tfm__charsmap *rules, const char *text, size_t size,
+                                  size_t *bytes) {
+    int64_t low = 0, high = v->n_spellings, part = 1, k;
+    int32_t id = -1, depth = 0;
+    size_t n;
+    for (n = 0; n < size; n += (size_t)part) {
+        const tfm__spelling *first;
+        const char *out = text + n;
+        int64_t n_out = 1;
+        if (rules) part = tfm__mapped_prefix(rules, text + n, (int64_t)(size - n), &out, &n_out);
+        for (k = 0; k < n_out && low < high; k++, depth++) {
+            int c = (unsigned char)out[k];
+            low = tfm__first_spelling(v, low, high, depth, c);
+            high = tfm__first_spelling(v, low, high, depth, c + 1);
+        }
+        if (low == high) break;
+        first = tfm__sorted(v, low);
+        if (first->size == depth &&
+            !(side && (first->id == side->pad || first->id == side->unk ||
+                       first->id == side->start || first->id == side->end))) {
+            id = first->id;
+            *bytes = n + (size_t)part;
+        }
+    }
+    return id;
+}
+
+/* Reads one byte of an escaped token, or an escape, and writes the n bytes that it stands for. */
+static int64_t tfm__unescape(const char *text, int64_t size, char *out, int *n) {
+    const char *letter;
+    uint32_t c;
+    tfm__json j;
+    *out = *text;
+    *n = 1;
+    if (size < 2 || *text != '\\') return 1;
+    letter = (const char *)memchr(tfm__escape_letters, text[1], sizeof tfm__escape_letters - 1);
+    if (letter) {
+        *out = tfm__escaped[letter - tfm__escape_letters];
+        return 2;
+    }
+    j.begin = j.at = text + 2;
+    j.end = text + size;
+    if (text[1] != 'u' || !tfm__json_hex4(&j, &c) || (c >= 0xD800 && c < 0xE000)) return 1;
+    *n = (int)(tfm__utf8_put(out, c) - out);
+    return 6;
+}
+
+/* Compares a spelling and an escaped token, a tfm_text, in the order of the sorted spellings. */
+static int tfm__compare_escaped(const void *a, const void *b) {
+    const tfm__spelling *s = (const tfm__spelling *)a;
+    const tfm_text *token = (const tfm_text *)b;
+    int64_t at = 0, i = 0, size = (int64_t)token->size;
+    int order = 0, n;
+    char bytes[4];
+    for (; !order && at < size; i += n) {
+        at += tfm__unescape(token->data + at, size - at, bytes, &n);
+        order = memcmp(s->text + i, bytes, (size_t)tfm__min(s->size - i, n));
+        if (!order && s->size - i < n) order = -1;
+    }
+    return order ? order : i < s->size;
+}
+
+/* Returns the id of a token as a text of that form writes it, or -1. */
+static int32_t tfm__token_id(const tfm__vocabulary *v, tfm_text_form form, const tfm_text *token) {
+    if (form == TFM_TEXT_FORM_ESCAPED && memchr(token->data, '\\', token->size))
+        return tfm__find_like(v, token, tfm__compare_escaped);
+    return tfm__find_token(v, token->data, (int64_t)token->size);
+}
+
+/* ---- words, characters, pieces, bytes ---- */
+
+/* Begins to read tensor NAME_suffix of a side, t; without data: the file has none. */
+static tfm_status tfm__text_open(tfm__loader *l, const tfm__side *side, const char *suffix,
+                                 tfm__text_reader *r, tfm_tensor *t) {
+    memset(r, 0, sizeof *r);
+    r->name = r->own_name;
+    r->err = l->err;
+    r->pool = &l->model->pool;
+    r->temporary = &l->file->pool;
+    tfm__format(r->own_name, sizeof r->own_name, "%s_%s", side->name, suffix);
+    TFM__TRY(tfm__load_array(l, r->name, "", TFM_DTYPE_U8, 1, NULL, t));
+    if (!t->data || !l->packed) return TFM_OK;
+    return tfm__load_array(l, r->name, "_sorted", TFM_DTYPE_I32, 1, NULL, &r->order);
+}
+
+static tfm_status tfm__text_missing(tfm__loader *l, const tfm__side *side, const char *suffix) {
+    return TFM__FAIL_TENSOR(l, "tensor '%s_%s' is missing", side->name, suffix);
+}
+
+/* Loads a side's vocabulary. A target without one takes the source's, unless the target has a
+   SentencePiece model and the source has none. */
+static tfm_status tfm__vocabulary_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    int64_t rows = side->embedding->rows;
+    tfm__text_reader r;
+    tfm_tensor t;
+    TFM__TRY(tfm__text_open(l, side, "vocabulary", &r, &t));
+    if (t.data)
+        return tfm__read_vocabulary(&r, &side->vocabulary, (const char *)t.data, t.dims[0],
+                                    (int32_t)rows);
+    if (!shared || !shared->vocabulary.text || (side->spm && !shared->spm)) return TFM_OK;
+    if (shared->vocabulary.n != rows)
+        return TFM__FAIL_TENSOR(
+            l, "tensor 'tgt_vocabulary' is missing, and src_vocabulary has %d tokens, expected %i",
+            shared->vocabulary.n, rows);
+    side->vocabulary = shared->vocabulary;
+    return TFM_OK;
+}
+
+/* Cuts a word, or a token in a form with tokens. */
+static int tfm__words_next(tfm__token_cursor *c, tfm__token *token) {
+    size_t begin = c->at + tfm__run(&c->text, c->at, 1);
+    if (begin >= c->text.size) return 0;
+    tfm__cursor_take(c, token, begin, begin + tfm__run(&c->text, begin, 0));
+    token->id = tfm__token_id(&c->side->vocabulary, c->form, &token->text);
+    return 1;
+}
+
+static void tfm__words_join(tfm__joined *j, int32_t id) {
+    const tfm__spelling *s = tfm__join_spelling(j, id);
+    if (s && j->started) tfm__join_bytes(j, " ", 1);
+    if (s) tfm__join_text(j, s->text, s->size);
+}
+
+/* Cuts a character. Whitespace between characters is a token only if the vocabulary has it. */
+static int tfm__characters_next(tfm__token_cursor *c, tfm__token *token) {
+    const tfm__vocabulary *v = &c->side->vocabulary;
+    size_t at = c->at, begin = at + tfm__run(&c->text, at, 1);
+    if (begin >= c->text.size) return 0;
+    if (begin > at && at > 0) {
+        tfm__cursor_take(c, token, at, begin);
+        token->id = tfm__find_token(v, tfm__space_piece, TFM__SPACE_PIECE);
+        if (token->id >= 0) return 1;
+    }
+    tfm__cursor_take(c, token, begin,
+                     begin + (size_t)tfm__utf8_size((unsigned char)c->text.data[begin]));
+    token->id = tfm__find_token(v, token->text.data, (int64_t)token->text.size);
+    return 1;
+}
+
+/* Writes a character or a piece. */
+static void tfm__pieces_join(tfm__joined *j, int32_t id) {
+    const tfm__spelling *s = tfm__join_spelling(j, id);
+    if (s) tfm__join_token(j, s->text, s->size);
+}
+
+/* Writes a mark before each word, as pieces have it. */
+static tfm_status tfm__pieces_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
+    tfm_arena all = tfm__scratch_begin(scratch);
+    size_t at = 0, word, n = 0;
+    char *out = NULL;
+    TFM__TRY(TFM__TAKE(&all, 4 * (int64_t)c->text.size + TFM__SPACE_PIECE, 1, &out, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (scratch->measuring) return TFM_OK;
+    for (;; at += word) {
+        at += tfm__run(&c->text, at, 1);
+        word = tfm__run(&c->text, at, 0);
+        if (!word) break;
+        memcpy(out + n, tfm__space_piece, TFM__SPACE_PIECE);
+        memcpy(out + n + TFM__SPACE_PIECE, c->text.data + at, word);
+        n += TFM__SPACE_PIECE + word;
+    }
+    c->text = tfm_text_make(out, n);
+    return TFM_OK;
+}
+
+/* Cuts the longest piece. A run of unknown characters is one token. */
+static int tfm__pieces_next(tfm__token_cursor *c, tfm__token *token) {
+    const char *text = c->text.data;
+    size_t begin = c->at, at = begin, n = 0;
+    token->id = -1;
+    while (at < c->text.size && token->id < 0) {
+        int32_t id;
+        n = (size_t)tfm__utf8_size((unsigned char)text[at]);
+        id = tfm__longest_token(&c->side->vocabulary, c->side, NULL, text + at, c->text.size - at,
+                                &n);
+        if (id >= 0 && at > begin) break; /* behind unknown ones */
+        at += n;
+        token->id = id;
+    }
+    tfm__cursor_take(c, token, begin, at);
+    return at > begin;
+}
+
+/* Loads a side whose tokens are the bytes of UTF-8. A vocabulary spells its added tokens alone. */
+static tfm_status tfm__bytes_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    int32_t rows = (int32_t)side->embedding->rows;
+    side->first_byte = l->model->config.byte_offset;
+    side->has_bytes = 1;
+    side->unk = -1;
+    if (side->first_byte > (int64_t)rows - 256)
+        return TFM__FAIL_CONFIG(l->err,
+                                "'%s_text' is bytes from id %d on, the vocabulary has %d tokens",
+                                side->name, side->first_byte, rows);
+    return tfm__vocabulary_load(l, side, shared && shared->has_bytes ? shared : NULL);
+}
+
+/* Cuts a byte. An escape may stand for several bytes, which have its span together. */
+static int tfm__bytes_next(tfm__token_cursor *c, tfm__token *token) {
+    const char *at = c->text.data + c->at;
+    int64_t taken = 0;
+    int n = 1;
+    if (c->first >= c->last) {
+        if (c->at >= c->text.size) return 0;
+        taken = 1;
+        c->bytes[0] = *at;
+        if (c->form == TFM_TEXT_FORM_ESCAPED)
+            taken = tfm__unescape(at, (int64_t)(c->text.size - c->at), c->bytes, &n);
+        c->first = 0;
+        c->last = (size_t)n;
+    }
+    tfm__cursor_take(c, token, c->at, c->at + (size_t)taken);
+    token->id = c->side->first_byte + (unsigned char)c->bytes[c->first++];
+    TFM__COUNT_TEXT(1);
+    return 1;
+}
+
+/* Writes a byte, or an added token that gives text. */
+static void tfm__bytes_join(tfm__joined *j, int32_t id) {
+    const tfm__side *side = j->side;
+    int64_t byte = (int64_t)id - side->first_byte;
+    if (byte >= 0 && byte < 256) {
+        tfm__join_byte(j, (int)byte);
+    } else if (side->pieces && side->pieces[id] != TFM__ID_DROPPED) {
+        const tfm__spelling *s = tfm__join_spelling(j, id);
+        tfm__join_broken(j);
+        tfm__join_text(j, s->text, s->size);
+    }
+}
+
+/* >>sentencepiece =================================================================================
+   26. SENTENCEPIECE
+   The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
+   its own model file, which is written as protocol buffers. It gives the same ids as the package
+   sentencepiece 0.2.3, also where two ways to cut a text have the same score
+   (tests/compare/compare_sentencepiece.py). The reader checks all that the other parts rely on.
+   Legend: n bytes of normalized text; a piece's id is its position in the file.
+   ============================================================================================== */
+
+/* Types of pieces. A user-defined piece is neither normalized nor cut. */
+enum { TFM__PIECE_NORMAL = 1, TFM__PIECE_UNKNOWN, TFM__PIECE_CONTROL };
+enum { TFM__PIECE_USER = 4, TFM__PIECE_UNUSED, TFM__PIECE_BYTE };
+
+/* All pieces, in breadth-first order, so that the children of a node are neighbours. */
+typedef struct tfm__trie_node {
+    int32_t children; /* the first one; they end where those of the next node begin */
+    int32_t id;       /* the piece that ends here; -1 if there is none that a text can become */
+} tfm__trie_node;
+
+typedef struct tfm__trie {
+    tfm__trie_node *nodes; /* [n_nodes + 1]: node 0 is the root; the last only ends the children */
+    char *labels;          /* [n_nodes]: the byte that leads to a node from its parent */
+    int64_t n_nodes;
+    int32_t *levels, longest; /* [longest + 2]: nodes of each depth */
+    int16_t *shared;   /* until it is built: how many bytes sorted pieces share with the last one */
+    int32_t root[256]; /* the root's child by each byte, or -1: there are too many to search */
+} tfm__trie;
+
+struct tfm__sentencepiece {
+    tfm__vocabulary vocabulary; /* the pieces by their spelling */
+    unsigned char *types;       /* [pieces] */
+    float *scores;              /* [pieces] */
+    tfm__trie trie;             /* of all pieces */
+    tfm__charsmap map, unmap;
+    const char *unk_surface; /* what the unknown piece becomes in text */
+    int64_t unk_surface_size;
+    int bpe, byte_fallback, has_unused, has_users;
+    int dummy_prefix, suffix, trim, escape; /* suffix: a space mark ends a word */
+    int cuts[2]; /* BPE: [0] no piece crosses the end of a space mark, [1] none its beginning */
+    int32_t unk, bytes[256];
+    float unk_score;
+    unsigned char plain[256]; /* 1: normalization keeps this byte, 2: it does if ASCII follows */
+};
+
+/* ---- protocol buffers: tag, value, tag, value ... ---- */
+
+enum { TFM__WIRE_VARINT = 0, TFM__WIRE_8 = 1, TFM__WIRE_BYTES = 2, TFM__WIRE_4 = 5 };
+
+typedef struct tfm__wire {
+    const unsigned char *at, *end;
+} tfm__wire;
+
+typedef struct tfm__wire_field {
+    uint64_t number;
+    int type;
+    uint64_t value; /* the value; of TFM__WIRE_BYTES, the number of bytes */
+    const unsigned char *bytes;
+} tfm__wire_field;
+
+/* Reads seven bits per byte, the lowest first. Returns 0 if the input ends or at over 64 bits. */
+static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
+    int shift;
+    *value = 0;
+    for (shift = 0; w->at < w->end; shift += 7) { /* the tenth byte is the last */
+        uint64_t byte = *w->at++;
+        if (shift == 63 && byte > 1) return 0;
+        *value |= (byte & 0x7F) << shift;
+        if (byte < 0x80) return 1;
+    }
+    return 0;
+}
+
+/* Reads the next field. Returns 1, at the end 0, at a fault or a group -1. */
+static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
+    uint64_t tag, size;
+    int fixed;
+    if (w->at == w->end) return 0;
+    if (*w->at < 0x80) tag = *w->at++; /* nearly always */
+    else if (!tfm__wire_varint(w, &tag)) return -1;
+    if (tag > UINT32_MAX || tag >> 3 == 0) return -1;
+    f->number = tag >> 3;
+    f->type = (int)(tag & 7);
+    fixed = f->type == TFM__WIRE_8 ? 8 : f->type == TFM__WIRE_4 ? 4 : 0;
+    if (!fixed && f->type != TFM__WIRE_VARINT && f->type != TFM__WIRE_BYTES) return -1;
+    if (!fixed && w->at < w->end && *w->at < 0x80) f->value = *w->at++;
+    else if (!fixed && !tfm__wire_varint(w, &f->value)) return -1;
+    size = f->type == TFM__WIRE_BYTES ? f->value : (uint64_t)fixed;
+    if (size > (uint64_t)(w->end - w->at)) return -1;
+    f->bytes = w->at;
+    if (fixed) f->value = tfm__little_endian(w->at, fixed);
+    w->at += size;
+    return 1;
+}
+
+/* Returns the message that a field of bytes holds. */
+static tfm__wire tfm__wire_inside(const tfm__wire_field *f) {
+    tfm__wire w = {f->bytes, f->bytes + f->value};
+    return w;
+}
+
+/* ---- the model file ---- */
+
+enum { TFM__SPM_PIECE = 1, TFM__SPM_TRAINER, TFM__SPM_NORMALIZER, TFM__SPM_DENORMALIZER = 5 };
+static const char *const tfm__spm_parts[] = {"pieces",          "a piece", "trainer_spec",
+                                             "normalizer_spec", NULL,      "denormalizer_spec"};
+
+/* Fails with "src_sentencepiece, piece 17: what more". */
+static tfm_status tfm__spm_fault(const tfm__text_reader *r, const char *what, const char *more) {
+    if (r->part == TFM__SPM_PIECE)
+        return TFM__FAIL_TENSOR(r, "%s, piece %i: %s%s", r->name, r->piece, what, more);
+    return TFM__FAIL_TENSOR(r, "%s, %s: %s%s", r->name, tfm__spm_parts[r->part], what, more);
+}
+
+/* The fields that this library knows: part, type, number, value if the field is absent, and name.
+   denormalizer_spec has those of normalizer_spec. */
+#define TFM__SPM_TABLE(X)                                                                          \
+    X(TEXT, PIECE, BYTES, 1, 0, "piece")                                                           \
+    X(SCORE, PIECE, 4, 2, 0, "score")                                                              \
+    X(TYPE, PIECE, VARINT, 3, TFM__PIECE_NORMAL, "type")                                           \
+    X(MODEL_TYPE, TRAINER, VARINT, 3, 1, "model_type")                                             \
+    X(SUFFIX, TRAINER, VARINT, 24, 0, "treat_whitespace_as_suffix")                                \
+    X(BYTES, TRAINER, VARINT, 35, 0, "byte_fallback")                                              \
+    X(UNK_SURFACE, TRAINER, BYTES, 44, 0, "unk_surface")                                           \
+    X(CHARSMAP, NORMALIZER, BYTES, 2, 0, "precompiled_charsmap")                                   \
+    X(DUMMY_PREFIX, NORMALIZER, VARINT, 3, 1, "add_dummy_prefix")                                  \
+    X(TRIM, NORMALIZER, VARINT, 4, 1, "remove_extra_whitespaces")                                  \
+    X(ESCAPE, NORMALIZER, VARINT, 5, 1, "escape_whitespaces")
+#define TFM__SPM_ID(id, part, type, number, absent, name) TFM__SPM_##id,
+#define TFM__SPM_ROW(id, part, type, number, absent, name) {TFM__WIRE_##type, number, absent, name},
+enum { TFM__SPM_TABLE(TFM__SPM_ID) TFM__SPM_FIELDS };
+static const struct {
+    int type;
+    uint64_t number, absent;
+    const char *name;
+} tfm__spm_fields[TFM__SPM_FIELDS] = {TFM__SPM_TABLE(TFM__SPM_ROW)};
+
+/* Reads the known fields of a part of the file, each at most once, and skips others. An absent
+   field has number 0 and its default value. Fields of other parts are not touched. */
+static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
+                                   tfm__wire_field *fields) {
+    static const int begins[] = {TFM__SPM_TEXT, TFM__SPM_MODEL_TYPE, TFM__SPM_CHARSMAP,
+                                 TFM__SPM_FIELDS};
+    int rows = part == TFM__SPM_DENORMALIZER ? TFM__SPM_NORMALIZER : part, i, got;
+    int first = begins[rows - 1], end = begins[rows];
+    tfm__wire_field f;
+    for (i = first; i < end; i++) { /* for each piece, and memset would be a call */
+        fields[i].number = 0;
+        fields[i].value = tfm__spm_fields[i].absent;
+        fields[i].bytes = NULL;
+    }
+    r->part = part;
+    while ((got = tfm__wire_next(&w, &f)) != 0) {
+        if (got < 0)
+            return TFM__FAIL_TENSOR(r, "%s, byte %i: malformed field of %s", r->name,
+                                    (int64_t)(w.at - r->begin), tfm__spm_parts[part]);
+        for (i = first; i < end && tfm__spm_fields[i].number != f.number;) i++;
+        if (i == end) continue;
+        if (fields[i].number) return tfm__spm_fault(r, "duplicate ", tfm__spm_fields[i].name);
+        if (f.type != tfm__spm_fields[i].type)
+            return tfm__spm_fault(r, tfm__spm_fields[i].name, " has the wrong wire type");
+        fields[i] = f;
+    }
+    return TFM_OK;
+}
+
+/* Reads a charsmap: 4 bytes with the size of its trie, the trie, the strings. Afterwards a walk
+   needs no checks, because every node has its 256 possible children and its string inside. */
+static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_field *f,
+                                    tfm__charsmap *m) {
+    static const char *const name = "precompiled_charsmap: ";
+    uint64_t bytes = f->value < 4 ? 0 : tfm__little_endian(f->bytes, 4);
+    int64_t n_strings = (int64_t)(f->value - 4 - bytes), at, end;
+    uint32_t n_units = (uint32_t)bytes / 4, outside, i;
+    if (f->value == 0) return TFM_OK;
+    if (bytes < 1024 || bytes % 1024 || bytes >= f->value - 4)
+        return tfm__spm_fault(r, name, "its size does not fit its trie");
+    m->units = f->bytes + 4;
+    m->strings = (const char *)m->units + bytes;
+    if (m->strings[n_strings - 1] != 0)
+        return tfm__spm_fault(r, name, "its last string has no end");
+    if (tfm__utf8_fault(m->strings, (size_t)n_strings) >= 0)
+        return tfm__spm_fault(r, name, "its strings are not UTF-8");
+    for (at = 0; at < n_strings; at = end + 1) { /* end: the last NUL that is close enough */
+        end = tfm__min(at + TFM__LONGEST_RULE, n_strings - 1);
+        while (end >= at && m->strings[end]) end--;
+        if (end < at) return tfm__spm_fault(r, name, "a string has over 1024 bytes");
+    }
+    outside = tfm__charsmap_unit(m, 0) >> 31;
+    for (i = 0; i < n_units; i++) {
+        uint32_t unit = tfm__charsmap_unit(m, i), child = i ^ tfm__charsmap_offset(unit), leaf;
+        outside |= (~unit >> 31) & (child >= n_units); /* bit 31: a value, which has no child */
+        if ((unit & 0x80000100u) != 256 || outside) continue;
+        leaf = tfm__charsmap_unit(m, child) & 0x7FFFFFFF;
+        if (leaf >= n_strings || ((unsigned char)m->strings[leaf] & 0xC0) == 0x80)
+            return tfm__spm_fault(r, name, "its trie points outside its strings");
+    }
+    return outside ? tfm__spm_fault(r, name, "its trie points outside") : TFM_OK;
+}
+
+/* ---- the trie ---- */
+
+/* Returns 1 for a piece that text can become. BPE merges unused pieces to longer ones. */
+static int tfm__is_text_piece(const tfm__sentencepiece *p, int32_t id) {
+    return p->types[id] == TFM__PIECE_NORMAL || p->types[id] == TFM__PIECE_USER ||
+           (p->types[id] == TFM__PIECE_UNUSED && p->bpe);
+}
+
+/* The sorted pieces have the nodes of each depth in order, so a piece appends a node to each depth
+   beyond the bytes that it shares with the piece before. levels has the next node of each depth. */
+static void tfm__trie_build(tfm__sentencepiece *p) {
+    const tfm__vocabulary *v = &p->vocabulary;
+    tfm__trie_node *nodes = p->trie.nodes;
+    char *labels = p->trie.labels;
+    int32_t *next = p->trie.levels, at, depth, n = 0;
+    int64_t i;
+    for (depth = 0; depth < p->trie.longest + 2; depth++) {
+        at = next[depth];
+        next[depth] = n, n += at;
+    }
+    nodes[0].children = 1;
+    nodes[0].id = -1;
+    for (i = 0; i < v->n; i++) {
+        const tfm__spelling *s = tfm__sorted(v, i);
+        for (at = 0, depth = p->trie.shared[i]; depth < s->size; depth++) {
+            at = next[depth + 1]++;
+            labels[at] = s->text[depth];
+            nodes[at].children = next[depth + 2];
+            nodes[at].id = -1;
+        }
+        TFM__COUNT_TEXT(s->size);
+        if (tfm__is_text_piece(p, s->id)) nodes[at].id = s->id;
+    }
+    nodes[n].children = n;
+    memset(p->trie.root, -1, sizeof p->trie.root);
+    for (at = 1; at < nodes[1].children; at++) p->trie.root[(unsigned char)labels[at]] = at;
+}
+
+static int32_t tfm__trie_step(const tfm__trie *t, int32_t node, char c) {
+    int32_t child = t->nodes[node].children, end = t->nodes[node + 1].children;
+    if (node == 0) return t->root[(unsigned char)c];
+    /* most nodes have few children, whose labels are in one cache line */
+    while (child < end && t->labels[child] != c) child++;
+    return child < end ? child : -1;
+}
+/* Returns the node to which size bytes of text lead from node, or -1. */
+static int32_t tfm__trie_walk(const tfm__trie *t, int32_t node, const char *text, int32_t size) {
+    int32_t i;
+    for (i = 0; i < size && node >= 0; i++) node = tfm__trie_step(t, node, text[i]);
+    TFM__COUNT_TEXT(i);
+    return node;
+}
+/* Returns the piece that ends at a node, or -1. */
+static int32_t tfm__trie_piece(const tfm__trie *t, int32_t node) {
+    return node < 0 ? -1 : t->nodes[node].id;
+}
+
+/* ---- pieces and specs ---- */
+
+/* Returns 0 to 255 for "<0x00>" to "<0xFF>", else -1. */
+static int tfm__byte_of_piece(const char *text, int64_t size) {
+    static const char digits[] = "0123456789ABCDEF";
+    const char *high, *low;
+    if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
+    high = (const char *)memchr(digits, text[3], 16);
+    low = (const char *)memchr(digits, text[4], 16);
+    return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
+}
+
+/* Reads a piece as the package writes it, faster than tfm__spm_message: a text of under 128 bytes,
+   a score and perhaps a type, in this order. Returns 0 for others. */
+static int tfm__spm_short_piece(tfm__wire w, tfm__wire_field *f) {
+    int64_t size = w.end - w.at < 7 ? 0 : w.at[1], typed = w.end - w.at == size + 9;
+    const unsigned char *score;
+    if (w.end - w.at != size + 7 + 2 * typed || w.at[0] != (1 << 3 | TFM__WIRE_BYTES)) return 0;
+    score = w.at + 2 + size;
+    if (size > 127 || score[0] != (2 << 3 | TFM__WIRE_4)) return 0;
+    f[TFM__SPM_TEXT].bytes = w.at + 2;
+    f[TFM__SPM_TEXT].value = (uint64_t)size;
+    f[TFM__SPM_SCORE].value = tfm__little_endian(score + 1, 4);
+    f[TFM__SPM_TYPE].value = (uint64_t)(typed ? score[6] : (int)TFM__PIECE_NORMAL);
+    return !typed || (score[5] == (3 << 3 | TFM__WIRE_VARINT) && score[6] < 0x80);
+}
+
+/* Reads a piece. trainer_spec comes before, because it says whether pieces of bytes are allowed. */
+static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm__wire w) {
+    tfm__wire_field f[TFM__SPM_FIELDS];
+    tfm__spelling *s = &p->vocabulary.spellings[r->piece];
+    int32_t id = (int32_t)r->piece;
+    uint64_t type;
+    int byte;
+    r->part = TFM__SPM_PIECE;
+    if (!tfm__spm_short_piece(w, f)) TFM__TRY(tfm__spm_message(r, TFM__SPM_PIECE, w, f));
+    s->text = (const char *)f[TFM__SPM_TEXT].bytes;
+    if (f[TFM__SPM_TEXT].value >= 8000) return tfm__spm_fault(r, "it has over 7999 bytes", "");
+    s->size = (int32_t)f[TFM__SPM_TEXT].value;
+    s->id = id;
+    if (p->trie.longest < s->size) p->trie.longest = s->size;
+    p->vocabulary.tokens[id] = id;
+    p->vocabulary.sorted[id] = s;
+    type = f[TFM__SPM_TYPE].value;
+    if (type < TFM__PIECE_NORMAL || type > TFM__PIECE_BYTE)
+        return tfm__spm_fault(r, "its type is unknown", "");
+    p->scores[id] = tfm__float_from_bits((uint32_t)f[TFM__SPM_SCORE].value);
+    if (!(p->scores[id] - p->scores[id] == 0))
+        return tfm__spm_fault(r, "its score is not finite", "");
+    if (s->size == 0) return tfm__spm_fault(r, "it is empty", "");
+    if (tfm__utf8_fault(s->text, (size_t)s->size) >= 0)
+        return tfm__fail(r->err, TFM_E_UTF8, "%s, piece %i: not UTF-8", r->name, r->piece);
+    if (memchr(s->text, 0, (size_t)s->size)) {
+        if (s->size > 1 || !p->byte_fallback) return tfm__spm_fault(r, "it has a NUL", "");
+        type = TFM__PIECE_UNUSED; /* the package lets this one pass so */
+    }
+    if (type == TFM__PIECE_UNKNOWN) {
+        if (p->unk >= 0) return tfm__spm_fault(r, "a second one of type unknown", "");
+        p->unk = id;
+    } else if (type == TFM__PIECE_BYTE) {
+        byte = tfm__byte_of_piece(s->text, s->size);
+        if (byte < 0) return tfm__spm_fault(r, "a byte that is not <0x00> to <0xFF>", "");
+        if (!p->byte_fallback) return tfm__spm_fault(r, "a byte, and byte_fallback is false", "");
+        p->bytes[byte] = id;
+    } else if (type == TFM__PIECE_NORMAL && p->scores[id] < p->unk_score) {
+        p->unk_score = p->scores[id];
+    }
+    if (type == TFM__PIECE_UNUSED) p->has_unused = 1;
+    if (type == TFM__PIECE_USER) p->has_users = 1;
+    p->types[id] = (unsigned char)type;
+    return TFM_OK;
+}
+
+static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
+                                 const tfm__wire *parts) {
+    tfm__wire_field f[TFM__SPM_FIELDS];
+    uint64_t type;
+    int i;
+    TFM__TRY(tfm__spm_message(r, TFM__SPM_TRAINER, parts[TFM__SPM_TRAINER], f));
+    type = f[TFM__SPM_MODEL_TYPE].value;
+    if (type != 1 && type != 2)
+        return tfm__spm_fault(r, "model_type is ",
+                              type == 3   ? "word, expected unigram or bpe"
+                              : type == 4 ? "char, expected unigram or bpe"
+                                          : "unknown, expected unigram or bpe");
+    p->bpe = type == 2;
+    p->suffix = f[TFM__SPM_SUFFIX].value != 0;
+    p->byte_fallback = f[TFM__SPM_BYTES].value != 0;
+    p->unk_surface = " \xE2\x81\x87 "; /* U+2047 */
+    p->unk_surface_size = 5;
+    if (f[TFM__SPM_UNK_SURFACE].number) {
+        p->unk_surface = (const char *)f[TFM__SPM_UNK_SURFACE].bytes;
+        p->unk_surface_size = (int64_t)f[TFM__SPM_UNK_SURFACE].value;
+        if (tfm__utf8_fault(p->unk_surface, (size_t)p->unk_surface_size) >= 0)
+            return tfm__fail(r->err, TFM_E_UTF8, "%s, trainer_spec: unk_surface is not UTF-8",
+                             r->name);
+    }
+    TFM__TRY(tfm__spm_message(r, TFM__SPM_NORMALIZER, parts[TFM__SPM_NORMALIZER], f));
+    p->dummy_prefix = f[TFM__SPM_DUMMY_PREFIX].value != 0;
+    p->trim = f[TFM__SPM_TRIM].value != 0;
+    p->escape = f[TFM__SPM_ESCAPE].value != 0;
+    TFM__TRY(tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->map));
+    /* denormalization has rules alone: the package's trainer writes nothing else */
+    TFM__TRY(tfm__spm_message(r, TFM__SPM_DENORMALIZER, parts[TFM__SPM_DENORMALIZER], f));
+    for (i = TFM__SPM_DUMMY_PREFIX; i <= TFM__SPM_ESCAPE && f[TFM__SPM_CHARSMAP].value; i++)
+        if (f[i].value)
+            return tfm__spm_fault(r, tfm__spm_fields[i].name, " is true, which is not supported");
+    return tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->unmap);
+}
+
+/* Sets p->plain. ASCII needs no look-up if no rule and no user-defined piece begins with it, or
+   only rules that go on with more than ASCII (a letter and its accent). */
+static void tfm__spm_plain(tfm__sentencepiece *p) {
+    const tfm__charsmap *m = &p->map;
+    int32_t i;
+    int c, d;
+    for (c = 1; c < 128; c++) {
+        uint32_t node = 0, next;
+        if (c == ' ') continue;
+        p->plain[c] = 1;
+        if (!m->units || !tfm__charsmap_step(m, &node, (char)c)) continue;
+        p->plain[c] = tfm__charsmap_unit(m, node) >> 8 & 1 ? 0 : 2;
+        for (d = 0; d < 128; d++) {
+            next = node;
+            if (tfm__charsmap_step(m, &next, (char)d)) p->plain[c] = 0;
+        }
+    }
+    for (i = 0; i < p->vocabulary.n; i++)
+        if (p->types[i] == TFM__PIECE_USER)
+            p->plain[(unsigned char)p->vocabulary.spellings[i].text[0]] = 0;
+}
+
+/* BPE may cut a text after or before space marks if no piece goes on there. */
+static void tfm__spm_cuts(tfm__sentencepiece *p) {
+    int32_t i;
+    p->cuts[0] = p->cuts[1] = !p->has_unused;
+    for (i = 0; i < p->vocabulary.n; i++) {
+        const tfm__spelling *s = &p->vocabulary.spellings[i];
+        int64_t at;
+        int before = -1, here; /* whether the last character is a space mark */
+        if (p->types[i] == TFM__PIECE_CONTROL || p->types[i] == TFM__PIECE_UNKNOWN) continue;
+        for (at = 0; at < s->size; at += here ? TFM__SPACE_PIECE : 1) {
+            here = tfm__begins_with_mark(s->text + at, s->size - at);
+            if (before >= 0 && here != before) p->cuts[here] = 0;
+            before = here;
+        }
+    }
+}
+
+/* Checks the parts together, sorts the pieces and counts the nodes of their trie. */
+static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
+    tfm__vocabulary *v = &p->vocabulary;
+    int64_t i;
+    int32_t first = 0;
+    if (p->unk < 0) return tfm__spm_fault(r, "the unknown piece is missing", "");
+    for (i = 0; i < 256 && p->byte_fallback; i++)
+        if (p->bytes[i] < 0)
+            return TFM__FAIL_TENSOR(r, "%s, pieces: the piece of byte %i is missing", r->name, i);
+    TFM__TRY(TFM__NEW(r->temporary, v->n, &p->trie.shared, r->err));
+    TFM__TRY(tfm__sort_text(r, v->sorted, v->n, p->trie.shared, &i));
+    if (i)
+        return TFM__FAIL_TENSOR(r, "%s: pieces %i and %i are the same", r->name,
+                                (int64_t)tfm__sorted(v, i - 1)->id, (int64_t)tfm__sorted(v, i)->id);
+    p->unk_score -= 10.0f;
+    for (i = 0; i < v->n; i++) /* the bonus that makes user-defined pieces win */
+        if (!p->bpe && p->types[i] == TFM__PIECE_USER)
+            p->scores[i] = 0.1f * (float)(v->spellings[i].size - 1);
+    while (first < v->n && !tfm__is_text_piece(p, first)) first++;
+    if (first == v->n) return tfm__spm_fault(r, "normal pieces are missing", "");
+    p->trie.n_nodes = 1; /* a byte of the file makes one node at most, so an int32_t counts them */
+    TFM__TRY(TFM__NEW(r->pool, p->trie.longest + 3, &p->trie.levels, r->err));
+    memset(p->trie.levels, 0, (size_t)(p->trie.longest + 3) * sizeof *p->trie.levels);
+    p->trie.levels[0] = 1;
+    for (i = 0; i < v->n; i++) {
+        int32_t size = tfm__sorted(v, i)->size, depth = p->trie.shared[i];
+        p->trie.n_nodes += size - depth;
+        while (depth < size) p->trie.levels[++depth]++;
+    }
+    return TFM_OK;
+}
+
+static tfm_status tfm__spm_build(tfm__sentencepiece *p, tfm__pool *pool, tfm_error *err) {
+    tfm__trie *t = &p->trie;
+    TFM__TRY(TFM__NEW(pool, t->n_nodes + 1, &t->nodes, err));
+    TFM__TRY(TFM__NEW(pool, t->n_nodes, &t->labels, err));
+    tfm__trie_build(p);
+    tfm__spm_plain(p);
+    if (p->bpe) tfm__spm_cuts(p);
+    return TFM_OK;
+}
+
+/* Reads and checks a model file of size bytes into p, which is zero; tfm__spm_build makes it ready.
+   The file stays where it is: spellings and rules are used there. */
+static tfm_status tfm__spm_read(tfm__text_reader *r, tfm__sentencepiece *p,
+                                const unsigned char *bytes, int64_t size) {
+    tfm__vocabulary *v = &p->vocabulary;
+    tfm__wire file = {bytes, bytes + size}, parts[6], w;
+    tfm__wire_field f;
+    int64_t n = 0;
+    int got;
+    if (size > INT32_MAX)
+        return TFM__FAIL_TENSOR(r, "%s has %i bytes, more than 2147483647", r->name, size);
+    memset(parts, 0, sizeof parts);
+    r->begin = bytes;
+    for (w = file; (got = tfm__wire_next(&w, &f)) != 0;) {
+        if (got < 0)
+            return TFM__FAIL_TENSOR(r, "%s, byte %i: malformed field", r->name,
+                                    (int64_t)(w.at - bytes));
+        if (f.number > TFM__SPM_DENORMALIZER || !tfm__spm_parts[f.number]) continue;
+        r->part = (int)f.number;
+        r->piece = n;
+        if (f.type != TFM__WIRE_BYTES)
+            return TFM__FAIL_TENSOR(r, "%s, field %i: wrong wire type", r->name, (int64_t)f.number);
+        if (r->part == TFM__SPM_PIECE) {
+            /* memory is in proportion to the file: a piece has at least 5 bytes there */
+            if (f.value < 3) return tfm__spm_fault(r, "it is empty", "");
+            n++;
+            continue;
+        }
+        if (parts[r->part].at) return tfm__spm_fault(r, "duplicate field", "");
+        parts[r->part] = tfm__wire_inside(&f);
+    }
+    r->part = 0;
+    if (n == 0) return tfm__spm_fault(r, "missing", "");
+    TFM__TRY(tfm__spm_specs(r, p, parts));
+    TFM__TRY(TFM__NEW(r->pool, n, &v->spellings, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n, &v->sorted, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n, &v->tokens, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n, &p->scores, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n, &p->types, r->err));
+    p->unk = -1;
+    p->unk_score = 3.402823466e+38f;
+    memset(p->bytes, -1, sizeof p->bytes);
+    r->piece = 0;
+    for (w = file; tfm__wire_next(&w, &f) > 0;) {
+        if (f.number != TFM__SPM_PIECE) continue;
+        TFM__TRY(tfm__spm_piece(r, p, tfm__wire_inside(&f)));
+        r->piece++;
+    }
+    v->n = (int32_t)n;
+    v->n_spellings = n;
+    r->part = 0;
+    return tfm__spm_finish(r, p);
+}
+
+/* ---- text to normalized text ---- */
+
+enum { TFM__MOST_USERS = 64 }; /* user-defined pieces at one place that count */
+
+/* Finds the longest user-defined piece that text begins with. Returns its bytes, 0: none. */
+static int64_t tfm__spm_match_user(const tfm__sentencepiece *p, const char *text, int64_t size,
+                                   int32_t *id) {
+    int64_t i, length = 0;
+    int32_t node = 0, piece;
+    int found = 0;
+    if (!p->has_users) return 0;
+    for (i = 0; i < size && found < TFM__MOST_USERS; i++) {
+        node = tfm__trie_step(&p->trie, node, text[i]);
+        if (node < 0) break;
+        piece = p->trie.nodes[node].id;
+        if (piece < 0 || p->types[piece] != TFM__PIECE_USER) continue;
+        *id = piece;
+        length = i + 1;
+        found++;
+    }
+    TFM__COUNT_TEXT(i + 1);
+    return length;
+}
+
+/* Applies the rules where a text begins, as tfm__mapped_prefix, but keeps user-defined pieces. */
+static int64_t tfm__spm_prefix(const tfm__sentencepiece *p, const char *text, int64_t size,
+                               const char **out, int64_t *n) {
+    int32_t id;
+    *out = text;
+    *n = tfm__spm_match_user(p, text, size, &id);
+    return *n ? *n : tfm__mapped_prefix(&p->map, text, size, out, n);
+}
+
+/* Returns whether a space mark goes before bytes i to size of a text, which had whitespace from
+   begin to i. SentencePiece puts one before each text. With the config's prefix_space (tokenizers'
+   Metaspace) there is none where a text begins with one; and with "first" only where the text's
+   first character becomes the first one. */
+static int tfm__spm_wants_mark(const tfm__side *side, const char *text, int64_t begin, int64_t i,
+                               int64_t size) {
+    const tfm__sentencepiece *p = side->spm;
+    const char *part = text;
+    int64_t n = 0;
+    if (p->suffix && p->dummy_prefix) return 0;
+    if (i > begin && side->keep_trailing) return 1;
+    if (!p->dummy_prefix || (side->prefix_space == 2 && i > 0)) return 0;
+    if (!side->prefix_space) return 1;
+    while (i < size && !n && (i == 0 || side->prefix_space != 2)) {
+        i += tfm__spm_prefix(p, text + i, size - i, &part, &n);
+        for (; p->trim && n && *part == ' '; n--) part++;
+    }
+    return n && *part != ' ' && !tfm__begins_with_mark(part, n);
+}
+
+/* Normalizes bytes i to size of a text. The rules for whitespace: none at the front, one between
+   words, none at the end (where normalizer_spec says so, and the side does not keep it); a mark for
+   each that is left, and one more before or behind the whole (tfm__spm_wants_mark). */
+static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t i, int64_t size,
+                               tfm__normal *o) {
+    const tfm__sentencepiece *p = side->spm;
+    const char *space = p->escape ? tfm__space_piece : " ", *part;
+    int64_t space_size = p->escape ? TFM__SPACE_PIECE : 1, capacity = o->capacity, n, k, at,
+            begin = i, from = o->n;
+    int after_space = p->trim;
+    int keeps = side->keep_trailing == 1 || (side->keep_trailing && o->before_added);
+    while (p->trim && i < size) {
+        k = tfm__spm_prefix(p, text + i, size - i, &part, &n);
+        if (n != 1 || *part != ' ') break;
+        i += k;
+    }
+    if (i == size && i > begin && keeps) /* whitespace between added tokens */
+        tfm__normal_put(o, space, space_size, begin);
+    if (i == size) return;
+    if (tfm__spm_wants_mark(side, text, begin, i, size)) tfm__normal_put(o, space, space_size, i);
+    while (i < size) {
+        unsigned char c = (unsigned char)text[i];
+        at = i;
+        if (p->plain[c] == 1 ||
+            (p->plain[c] == 2 && (i + 1 == size || (unsigned char)text[i + 1] < 0x80))) {
+            if (o->n < o->capacity) o->text[o->n++] = text[i]; /* nobody asks for origins */
+            else tfm__normal_put(o, text + i, 1, at);
+            TFM__COUNT_TEXT(1);
+            i++;
+            after_space = 0;
+            continue;
+        }
+        if (c >= 0xC2 && !p->has_users &&
+            !tfm__charsmap_match(&p->map, text + i, size - i, &part)) {
+            n = tfm__utf8_size(c); /* a whole character, and most of them */
+            tfm__normal_put(o, text + i, n, at);
+            i += n;
+            after_space = 0;
+            continue;
+        }
+        i += tfm__spm_prefix(p, text + i, size - i, &part, &n);
+        for (; after_space && n && *part == ' '; n--) part++;
+        if (n == 0) continue;
+        after_space = p->trim && part[n - 1] == ' ';
+        for (k = 0; k < n; k++) {
+            if (part[k] == ' ') tfm__normal_put(o, space, space_size, at);
+            else tfm__normal_put(o, part + k, 1, at);
+        }
+    }
+    if (p->trim && o->n <= capacity && !keeps)
+        while (o->n - from >= space_size &&
+               memcmp(o->text + o->n - space_size, space, (size_t)space_size) == 0)
+            o->n -= space_size;
+    if (p->dummy_prefix && p->suffix) tfm__normal_put(o, space, space_size, size);
+}
+
+/* ---- normalized text to pieces ---- */
+
+/* Keeps the better way to end. Cells up to the frontier are set; prev is -1 where no way ends. */
+static void tfm__unigram_offer(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
+                               int32_t id, float score) {
+    while (*frontier < end) cells[++*frontier].prev = -1;
+    if (cells[end].prev >= 0 && !(score > cells[end].score)) return;
+    cells[end].score = score;
+    cells[end].prev = start;
+    cells[end].id = id;
+}
+
+/* Cuts text into the pieces whose scores have the highest sum; of equal ways, the one that is found
+   first. Scores are rounded to float after every addition, and reduced when they grow large, as the
+   package does. Otherwise ties would be decided differently. */
+static void tfm__unigram_encode(tfm__lattice *b, int32_t from, int32_t to) {
+    const tfm__sentencepiece *p = b->side->spm;
+    const char *text = b->text + from;
+    tfm__cell *cells = b->cells + from;
+    const float limit = 100000.0f;
+    int32_t n = to - from, start, size, end, id, frontier = 0;
+    memset(cells, 0, sizeof *cells);
+    for (start = 0; start < n; start += size) {
+        float here = cells[start].score;
+        int32_t node = 0, piece;
+        int single = 0;
+        if (here < -limit || here > limit) {
+            for (end = start; end <= frontier; end++)
+                if (end == start || cells[end].prev >= 0) cells[end].score -= here;
+            here = 0;
+            TFM__COUNT_TEXT(frontier - start);
+        }
+        size = tfm__utf8_size((unsigned char)text[start]);
+        for (end = start; end < n;) {
+            node = tfm__trie_step(&p->trie, node, text[end]);
+            if (node < 0) break;
+            end++;
+            piece = p->trie.nodes[node].id;
+            if (piece < 0) continue;
+            tfm__unigram_offer(cells, &frontier, start, end, piece, p->scores[piece] + here);
+            if (end - start == size) single = 1;
+        }
+        TFM__COUNT_TEXT(end - start + 1);
+        if (!single)
+            tfm__unigram_offer(cells, &frontier, start, start + size, p->unk, p->unk_score + here);
+    }
+    id = cells[n].id;
+    for (end = n; end > 0; end = start) { /* turns the links of the way round */
+        int32_t id_before;
+        start = cells[end].prev;
+        id_before = cells[start].id;
+        cells[start].next = from + end;
+        cells[start].id = id;
+        id = id_before;
+    }
+}
+
+/* Finds a pair for SentencePiece. A symbol is a node of the trie, and a pair must spell a piece. */
+static int tfm__spm_find_pair(tfm__lattice *b, int32_t left, tfm__pair *pair) {
+    const tfm__sentencepiece *p = b->side->spm;
+    const tfm__cell *l = &b->cells[left], *r = l + l->next;
+    int32_t node = tfm__trie_walk(&p->trie, l->id, b->text + left + l->next, r->next);
+    int32_t id = tfm__trie_piece(&p->trie, node);
+    if (id < 0) return 0;
+    if (p->types[id] == TFM__PIECE_UNUSED) b->splits[id] = l->next;
+    memcpy(&pair->rank, &p->scores[id], sizeof pair->rank);
+    if (pair->rank < 0) pair->rank ^= 0x7FFFFFFF; /* compares as the score does, -0 before 0 */
+    pair->symbol = node;
+    return 1;
+}
+
+enum { TFM__BPE_DEPTH = 100 }; /* to which the package splits unused pieces */
+
+/* Replaces an unused piece by the two pieces that it was merged from, and so on recursively. */
+static void tfm__spm_split(tfm__lattice *b, int32_t at, int32_t size, int depth) {
+    const tfm__sentencepiece *p = b->side->spm;
+    int32_t id = tfm__trie_piece(&p->trie, tfm__trie_walk(&p->trie, 0, b->text + at, size)),
+            left = -1;
+    if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED && depth <= TFM__BPE_DEPTH) {
+        left = b->splits[id];
+        if (left < 0) id = -1; /* one that nothing was merged to is not text; one too deep stays */
+    }
+    if (left > 0) {
+        tfm__spm_split(b, at, left, depth + 1);
+        tfm__spm_split(b, at + left, size - left, depth + 1);
+    } else {
+        b->cells[at].next = at + size;
+        b->cells[at].id = id < 0 ? p->unk : id;
+    }
+}
+
+/* Cuts text into characters and user-defined pieces, then merges the pair with the best score, the
+   leftmost first, until no pair is a piece. */
+static void tfm__spm_bpe_encode(tfm__lattice *b, int32_t from, int32_t to) {
+    const tfm__sentencepiece *p = b->side->spm;
+    int32_t at, last = -1, size, id = 0;
+    int space, was_space = 0;
+    b->find_pair = tfm__spm_find_pair;
+    for (at = from; at < to; at += size) {
+        tfm__cell *cell = &b->cells[at];
+        size = (int32_t)tfm__spm_match_user(p, b->text + at, to - at, &id);
+        cell->id = -2 - id;
+        if (!size) {
+            size = tfm__utf8_size((unsigned char)b->text[at]);
+            cell->id = tfm__trie_walk(&p->trie, 0, b->text + at, size);
+        }
+        /* merges what no later piece can join, because small heaps are fast */
+        space = tfm__begins_with_mark(b->text + at, size);
+        if (space != was_space && p->cuts[space]) {
+            tfm__bpe_merge(b);
+            last = -1;
+        }
+        tfm__bpe_append(b, at, size, last);
+        last = at;
+        was_space = space;
+    }
+    tfm__bpe_merge(b);
+    for (at = from; at < to; at += size) {
+        tfm__cell *cell = &b->cells[at];
+        size = cell->next;
+        id = cell->id < -1 ? -2 - cell->id : tfm__trie_piece(&p->trie, cell->id);
+        cell->next = at + size;
+        cell->id = id < 0 ? p->unk : id;
+        if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED) tfm__spm_split(b, at, size, 0);
+    }
+}
+
+/* ---- the interface ---- */
+
+static void tfm__spm_encode(tfm__lattice *b, int32_t from, int32_t to) {
+    if (b->side->spm->bpe) tfm__spm_bpe_encode(b, from, to);
+    else tfm__unigram_encode(b, from, to);
+}
+
+static void tfm__spm_attach(tfm__side *side, tfm__sentencepiece *p) {
+    side->spm = p;
+    side->marks_once = !p->trim;
+    side->marks = p->dummy_prefix || p->trim;
+}
+
+/* Loads a side's model; a target may share the source's. Without a vocabulary, ids are pieces. */
+static tfm_status tfm__spm_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    tfm__sentencepiece *p = shared ? shared->spm : NULL;
+    tfm__text_reader r;
+    tfm_tensor t;
+    TFM__TRY(tfm__text_open(l, side, "sentencepiece", &r, &t));
+    if (t.data) {
+        TFM__TRY(TFM__NEW(r.pool, 1, &p, l->err));
+        memset(p, 0, sizeof *p);
+        TFM__TRY(tfm__spm_read(&r, p, (const unsigned char *)t.data, t.dims[0]));
+    }
+    if (!p) return tfm__text_missing(l, side, "sentencepiece");
+    tfm__spm_attach(side, p);
+    side->keep_trailing = l->model->config.trailing_space;
+    side->unk_piece = shared ? -1 : p->unk;
+    TFM__TRY(tfm__vocabulary_load(l, side, shared));
+    if (side->vocabulary.n) return TFM_OK;
+    if (p->vocabulary.n > side->embedding->rows)
+        return TFM__FAIL_TENSOR(
+            l,
+            "%s_sentencepiece has %d pieces, its embedding %i rows, and there is no %s_vocabulary",
+            side->name, p->vocabulary.n, side->embedding->rows, side->name);
+    side->vocabulary = p->vocabulary;
+    return TFM_OK;
+}
+
+/* Builds the model, and maps its pieces to ids by their spellings. */
+static tfm_status tfm__spm_build_side(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    const tfm__vocabulary *pieces = &side->spm->vocabulary;
+    tfm__pool *pool = &l->model->pool;
+    int32_t i;
+    if (!shared || side->spm != shared->spm) TFM__TRY(tfm__spm_build(side->spm, pool, l->err));
+    if (!side->vocabulary.text) return TFM_OK;
+    TFM__TRY(TFM__NEW(pool, pieces->n, &side->ids, l->err));
+    for (i = 0; i < pieces->n; i++)
+        side->ids[i] = tfm__find_token(&side->vocabulary, pieces->spellings[i].text,
+                                       pieces->spellings[i].size);
+    return TFM_OK;
+}
+
+/* Cuts a piece. Neighbouring unknown characters are one unknown piece, or a token for each byte. */
+static int tfm__spm_next(tfm__token_cursor *c, tfm__token *token) {
+    const tfm__sentencepiece *p = c->side->spm;
+    const tfm__cell *cells = c->cells;
+    const char *text = c->text.data;
+    size_t size = c->text.size, at = c->at;
+    int32_t piece;
+    if (at >= size) return 0;
+    if (at >= c->last) {
+        c->first = at;
+        c->last = (size_t)cells[at].next;
+        while (cells[at].id == p->unk && !p->byte_fallback && c->last < size &&
+               cells[c->last].id == p->unk)
+            c->last = (size_t)cells[c->last].next;
+    }
+    token->text = tfm_text_make(text + c->first, c->last - c->first);
+    token->begin = c->first;
+    token->end = c->last;
+    piece = cells[c->first].id;
+    c->at = c->last;
+    if (piece == p->unk && p->byte_fallback) {
+        piece = p->bytes[(unsigned char)text[at]];
+        c->at = at + 1;
+        if (c->at < c->last) token->end = token->begin; /* the last byte has the span */
+    } else if (piece == p->unk) {
+        /* its own spelling may be in a vocabulary */
+        token->id = !c->side->ids ? c->side->unk_piece
+                                  : tfm__find_token(&c->side->vocabulary, token->text.data,
+                                                    (int64_t)token->text.size);
+        return 1;
+    }
+    token->id = c->side->ids ? c->side->ids[piece] : piece;
+    TFM__COUNT_TEXT(1);
+    return 1;
+}
+
+static void tfm__spm_join(tfm__joined *j, int32_t id) {
+    const tfm__sentencepiece *p = j->side->spm;
+    int32_t piece = j->side->pieces[id];
+    int type = piece >= 0 ? p->types[piece] : 0;
+    const tfm__spelling *s = piece >= 0 ? &p->vocabulary.spellings[piece]
+                                        : tfm__join_spelling(j, id);
+    if (type == TFM__PIECE_BYTE) {
+        tfm__join_byte(j, tfm__byte_of_piece(s->text, s->size));
+        return;
+    }
+    tfm__join_broken(j);
+    if (!s || type == TFM__PIECE_CONTROL) return;
+    if (piece == p->unk) tfm__join_bytes(j, p->unk_surface, p->unk_surface_size);
+    else tfm__join_token(j, s->text, s->size);
+}
+
+/* >>bytebpe =======================================================================================
+   27. BYTE-LEVEL BPE
+   This is GPT-2's tokenizer (Radford et al. 2019). A regular expression cuts a text into words. At
+   first each byte of a word is a token. Then two neighbours become one token, again and again:
+   those whose merge is the first in the file, and of equal ones the leftmost. The ids are those of
+   the package tokenizers 0.23 (tests/compare/compare_byte_bpe.py). A word of n bytes takes O(n log
+   n) steps (tfm__bpe_merge), each with at most one look-up among the merges of its left token.
+   Legend: V tokens of the vocabulary; a letter is the character by which the vocabulary spells a
+   byte.
+   ============================================================================================== */
+
+/* Runs of one class, from Unicode 16.0.0; tests/make/unicode_classes.py tells the encoding. */
+enum { TFM__N_CLASS_RUNS = 1994 };
+static const char tfm__class_runs[] =
+    "(s$dy&_mca&_(oayhaaidbala%ua&sa$<{m$k$sqyaaa%]0eraeemaauaaiaaa%ia,wa3ia{6pa'meau'y}(iacagaga"
+    "c}&cmm&k$iq(_%o$emec.taa{ewfgaof$djea${ac&p&ee-m$ib$s$d&|$afmaece%qob$abkbs%a%}km$gq%yau}$a'"
+    "~%{a&})jkb%cb{$dge$da${ka}eee%qayaaimecb{egekb}cmeaige$dfexeaacekaumee%qayaeaeaeecasmgekicym"
+    "aay$dgjc$gka$_aia%qayaeaqecb$]akakea$wege$d$_awaka}eee%qayaeaqecb{egekykmeaige$daax$ccbauiia"
+    "mieaaaeieiii$kmsikaoeauc$s$dl$os~aia%ua${ecb{akaoygaieaeege$d}|aaka}aia%ua$caqecb{akaoygueae"
+    "ge$daec$ko$`aia'ygb{akaobqic|jge$d$bauaka%ai%ya$_aaeyicmwaca$]u$deg$o(scf{qy$]a$d'qeaaaqa%ya"
+    "aa$ccf$abeqaaa{a$dem&wa%ugu$d$facacacmg~a'em%kagr$ia'g$_c)u(_%kb$duuonkbkf{jo$p$mbc$eoe'maaq"
+    "ae(_a$.cameyaaame'yame&{ameyaaame$wa)uame*{ek$_%li${${-aeui%3}e%]a&_q+yij~y%ao$_%ek$g%ag$k$o"
+    "aiag$k)a&yiamace$du$f%]kac$eu-myqg'^cbq+e$c&sa$mm$m$c$d&peq$g(cm&_u$dd'i%usm)e$ea&mec$eu$d$o"
+    "a}&u(ws(p%_~i$d%]$a$kk&p$qf$d(d$u$k'e%k}$dii$d'fe$gq(_ei${ka%oncvcfkbq9q*q$'veue'meue}aaaaaa"
+    "a&se)eayaaiiayimeum$oqiay$wg(wg%ec&cdbexqa$fu$o)]&}%]amae$caaiquaaaaaama$gemqqmaa$~'cfnd&$k*"
+    "b&_)c%t%5a&r'8c=}umkf$_de'maaqae)qya$wc%v$_yayayayayayayaya&y(oa$>ceb%}$`waqejfm-aegeia-qamq"
+    "(_a._ip$c&w(s${&w$f&o$^a$z&w$f'q$z$,s>6o*o&,%u*{(ke$&si${$df%i(ooa$ea&sg+f$dg'i$_e/ae*{eeaaa"
+    "}%m${cjcnc%vsmcix$c)a$kg(|%c$c$du%cviaaec$e&h$]e%u$q$k&kio(p$u$sa$duqc$d$dra'y$u$_ic~ge$du%u"
+    "iak(|cbkfgrgbcb%yie$gseig$cueueu$_yaya(_a$su0o$]age$du$5=i$k%um(w$*1i$2_e/m'my$kqqac$da$oaqa"
+    "aaeaea/u&{$1u%a*oe)i'u$km$}${$}ig%yk&wqa2{%e$dy&_mca&_$g-miueueuei'a$ka&_a%eaea$we$s']1m$k(j"
+    "$k)fp%]h0gc2g&ki(w$wc&fm&wp$_%ib~bq'msq&oe'em}ar'}5qe$du'em'em'u})a$k$ga$wayaea$ga$wayaei)a$"
+    "k$+q$_%q$c}%yua'}a$_+aueaa(caeiae%ue$^%ve|&t}$b(s%eaeqt%rxm&_+e)qmhf$~e(nbkagqonaia&kekmc$b%"
+    "u&kha&kl&w}a&ggmt${)i$c%qe$^%fq$^%b%u|,k+q)m)]$o)]yx'fo}$du$d&hisa%u<s&va'}agie${i)mo&l$fb}%"
+    "q$ip&c%ao'}%m|%i%u$_k)f$y$g%l$ecfgb$_o(h$iyc$o%}y$duk'f$ua$dmagb}'acea$_k(t$unmoag$ebaam%l$g"
+    "%aa%}$mucfc*gyaaama$wa$cy(o$mq$duoa}eee%qayaeaqagb{egekeaucqqge{is$g$caaeaa'maa$aacecaoasbcb"
+    "$og&k)e%cnq$dmcj&o(s%kfaa}$d6o(o{e$a%umg'](s%_ia$g$d'm(_$qby$du%j&g&ce$ym$dhmy8w(c$y.{*o$d$b"
+    "$k}eae}aea%ywageobcbg$k$d+e}e'q{e{baac&ca$e'v{bo}c}a$i(l$}ia%a+q:k&{$w$du$_a'i$]a$]b$w$d%hq&"
+    "oe%sa$u+qyaea'mwicaga{bc}$duuaea&wsagasby$d$+m%eo$_gbc$pa']{is$o$dc-]a$w%p(_&;m/]0`%]:_.%a.k"
+    "$w'1a${cv$y$c39]q%/q$#7y&o%c$e*+]%-}y&sa$du,ga$du&oes$g(s{$_m$k$da|a%mq%e$9y(gi$d:g*o%x/i+ym"
+    "cb)oyo$p*oeaac$gg$s<8{}((s'y$c$,2cmayaea$)e$wa&kiea$sm}$5q,6o/qq$oi$_y$cig42k$d%'}(me%w%*wsi"
+    "w}$]e{&oo4kk1m%l$k%l/u&^2{-]a+iaeeaeeema$kaaaya*same}aya&gamaqaaiya$/]e%}a%}a&sa%}a&sa%}a&sa"
+    "%}a&sa%}a}e(|%'e)om(}}c$sc%qsa$y'4{&suu<_{a%_e{agasq*g&{c0c(gi{ze$dma$,w&oc%](co$e$>g&go$e<c"
+    "&ogb$d%$_yamaea$wa:ce$b|'y+]{bm$d&,_*^alap+}(ja$z9yma&caeaaeaa$camaaaauamaaaaaaiaeaaeaaaaaaa"
+    "aaaeaaemayamamaaa$ca%]qiaqa%]%/e$r'a&au&au&a.(c$d',c).0{&w4/uu=ae;({$s$&.c$w%4c--a%*w),c78_q"
+    "44c&9:5q$#g$$/#]";
+/* A mark is another character of words; other numbers are in no word. */
+enum { TFM__CLASS_OTHER, TFM__CLASS_LETTER, TFM__CLASS_NUMBER, TFM__CLASS_MARK };
+enum { TFM__CLASS_OTHER_NUMBER = 4, TFM__CLASS_SPACE };
+enum { TFM__LOW_CHARACTERS = 0x800 }; /* whose class is looked up without a search */
+
+typedef struct tfm__classes {
+    uint32_t runs[TFM__N_CLASS_RUNS]; /* first character << 3 | class */
+    unsigned char low[TFM__LOW_CHARACTERS];
+} tfm__classes;
+
+static int tfm__class_of(const tfm__classes *classes, uint32_t c) {
+    int64_t run = 0;
+    if (c < TFM__LOW_CHARACTERS) return classes->low[c];
+    TFM__BISECT(run, TFM__N_CLASS_RUNS, middle, classes->runs[middle] >> 3 <= c)
+    return tfm__is_space(c) ? TFM__CLASS_SPACE : (int)(classes->runs[run - 1] & 7);
+}
+
+static void tfm__build_classes(tfm__classes *classes) {
+    const char *digit = tfm__class_runs;
+    uint32_t at = 0, end, kind = TFM__CLASS_LETTER, i;
+    for (i = 0; i < TFM__N_CLASS_RUNS; i++) {
+        uint32_t number = 0;
+        for (; *digit < ']'; digit++) number = 28 * number + (uint32_t)(*digit - '#');
+        number = 34 * number + (uint32_t)(*digit++ - ']');
+        kind = (number & 3) + ((number & 3) >= kind); /* never the class of the run before */
+        classes->runs[i] = at << 3 | kind;
+        for (end = at + (number >> 2); at < end && at < TFM__LOW_CHARACTERS; at++)
+            classes->low[at] =
+                (unsigned char)(tfm__is_space(at) ? (uint32_t)TFM__CLASS_SPACE : kind);
+        at = end;
+    }
+}
+
+/* What a token and the one behind it become, by the file's merges. */
+typedef struct tfm__merge {
+    int32_t right, rank, becomes;
+} tfm__merge;
+
+struct tfm__byte_bpe {
+    tfm__merge *merges; /* [n], by left token, then by right */
+    int32_t *ends;      /* [V]: behind the last merge of a left token */
+    int32_t bytes[256]; /* tokens of single bytes, -1: none */
+    tfm__classes classes;
+};
+
+static uint32_t tfm__letter_of_byte(uint32_t b) {
+    if (b <= 0x20) return 0x100 + b;
+    if (b >= 0x7F && b <= 0xA0) return 0x100 + 0x21 + b - 0x7F;
+    return b == 0xAD ? 0x143 : b;
+}
+/* Returns the byte that a character stands for, or -1. */
+static int tfm__byte_of_letter(uint32_t c) {
+    uint32_t b = c < 0x100 ? c : c <= 0x120 ? c - 0x100 : c <= 0x142 ? c - 0x121 + 0x7F : 0xAD;
+    return tfm__letter_of_byte(b) == c ? (int)b : -1;
+}
+
+/* Finds a pair for byte-level BPE: two tokens that the file merges. */
+static int tfm__byte_bpe_find_pair(tfm__lattice *b, int32_t at, tfm__pair *pair) {
+    const tfm__byte_bpe *p = b->side->bpe;
+    int32_t left = b->cells[at].id, right = b->cells[at + b->cells[at].next].id;
+    int64_t i = left ? p->ends[left - 1] : 0, end = p->ends[left];
+    TFM__BISECT(i, end, middle, p->merges[middle].right < right)
+    if (i == end || p->merges[i].right != right) return 0;
+    pair->rank = -p->merges[i].rank;
+    pair->symbol = p->merges[i].becomes;
+    return 1;
+}
+
+/* ---- the model file ---- */
+
+enum { TFM__MOST_MERGED = 8000 }; /* bytes of what a merge makes, as a vocabulary spells it */
+
+/* Returns whether the line whole is spelled as left and right together. */
+static int tfm__is_join(const char *left, const char *right, const char *whole) {
+    const char *end = whole + TFM__MOST_MERGED;
+    for (; !tfm__is_line_end(*left) && *left == *whole && whole < end; left++) whole++;
+    if (!tfm__is_line_end(*left)) return 0;
+    for (; !tfm__is_line_end(*right) && *right == *whole && whole < end; right++) whole++;
+    TFM__COUNT_TEXT(TFM__MOST_MERGED - (end - whole) + 1);
+    return tfm__is_line_end(*right) && tfm__is_line_end(*whole);
+}
+
+/* Returns the two tokens of a row of merges as one number, in the order of sorted merges. */
+static uint64_t tfm__merge_pair(const void *row) {
+    const unsigned char *m = (const unsigned char *)row;
+    return tfm__little_endian(m, 4) << 32 | tfm__little_endian(m + 4, 4);
+}
+static int tfm__compare_merges(const void *a, const void *b) {
+    uint64_t x = tfm__merge_pair(a), y = tfm__merge_pair(b);
+    TFM__COUNT_TEXT(1);
+    return x < y ? -1 : x > y;
+}
+
+/* Checks merges against the side's vocabulary, and sorts them. */
+static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_tensor *merges) {
+    const tfm__vocabulary *v = &side->vocabulary;
+    unsigned char *m = (unsigned char *)merges->data;
+    tfm__byte_bpe *p = side->bpe;
+    int64_t n = merges->dims[0], i, k, id;
+    void **rows;
+    if (n > INT32_MAX || merges->dims[1] != 3)
+        return TFM__FAIL_TENSOR(l, "%s_merges is %t, expected [n, 3]", side->name, merges);
+    TFM__TRY(TFM__NEW(&l->model->pool, n, &p->merges, l->err));
+    TFM__TRY(TFM__NEW(&l->model->pool, v->n, &p->ends, l->err));
+    TFM__TRY(TFM__NEW(&l->file->pool, n, &rows, l->err));
+    for (i = 0; i < n; i++) {
+        const char *line[3];
+        rows[i] = m + 12 * i;
+        for (k = 0; k < 3; k++) {
+            id = tfm__u32_at(m, 3 * i + k);
+            if (id >= v->n)
+                return TFM__FAIL_TENSOR(l, "%s_merges, row %i: token %i, the vocabulary has %d",
+                                        side->name, i, id, v->n);
+            line[k] = v->text + v->tokens[id];
+        }
+        if (!tfm__is_join(line[0], line[1], line[2]))
+            return TFM__FAIL_TENSOR(
+                l,
+                "%s_merges, row %i: the third token is not spelled as the other two, "
+                "in at most %d bytes",
+                side->name, i, (int32_t)TFM__MOST_MERGED);
+    }
+    tfm__sort(rows, n, tfm__compare_merges);
+    for (i = id = 0; i < n; i++) {
+        const unsigned char *row = (const unsigned char *)rows[i];
+        tfm__merge *merge = &p->merges[i];
+        if (i && tfm__compare_merges(rows[i - 1], row) == 0)
+            return TFM__FAIL_TENSOR(l, "%s_merges: rows %i and %i merge the same", side->name,
+                                    tfm__min(merge[-1].rank, (row - m) / 12),
+                                    tfm__max(merge[-1].rank, (row - m) / 12));
+        while (id < (int64_t)(tfm__merge_pair(row) >> 32)) p->ends[id++] = (int32_t)i;
+        merge->right = (int32_t)tfm__u32_at(row, 1);
+        merge->becomes = (int32_t)tfm__u32_at(row, 2);
+        merge->rank = (int32_t)((row - m) / 12);
+    }
+    while (id < v->n) p->ends[id++] = (int32_t)n;
+    return TFM_OK;
+}
+
+static tfm_status tfm__byte_bpe_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    int has_vocabulary;
+    tfm_tensor merges;
+    TFM__TRY(tfm__vocabulary_load(l, side, shared));
+    has_vocabulary = side->vocabulary.text &&
+                     (!shared || side->vocabulary.text != shared->vocabulary.text);
+    TFM__TRY(tfm__load_array(l, side->name, "_merges", TFM_DTYPE_U32, 2, NULL, &merges));
+    side->bpe = shared ? shared->bpe : NULL;
+    if (!has_vocabulary && !merges.rank && side->bpe) return TFM_OK;
+    if (!has_vocabulary || !merges.rank)
+        return tfm__text_missing(l, side, has_vocabulary ? "merges" : "vocabulary");
+    TFM__TRY(TFM__NEW(&l->model->pool, 1, &side->bpe, l->err));
+    memset(side->bpe, 0, sizeof *side->bpe);
+    return tfm__read_merges(l, side, &merges);
+}
+
+static tfm_status tfm__byte_bpe_build(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    tfm__byte_bpe *p = side->bpe;
+    char letter[4];
+    int64_t i;
+    (void)l;
+    if (shared && shared->bpe == p) return TFM_OK;
+    tfm__build_classes(&p->classes);
+    for (i = 0; i < 256; i++) {
+        char *end = tfm__utf8_put(letter, tfm__letter_of_byte((uint32_t)i));
+        p->bytes[i] = tfm__find_token(&side->vocabulary, letter, end - letter);
+    }
+    return TFM_OK;
+}
+
+/* ---- text to tokens ---- */
+
+/* Returns the class of the character at byte at as GPT-2's expression has it. *n is its bytes. */
+static int tfm__class_at(const tfm__byte_bpe *p, const char *text, size_t size, size_t at, int *n) {
+    uint32_t c = (unsigned char)text[at];
+    int kind;
+    *n = c < 0x80 ? 1 : tfm__utf8_next(text + at, size - at, &c);
+    kind = tfm__class_of(&p->classes, c);
+    if (kind == TFM__CLASS_MARK) return TFM__CLASS_OTHER;
+    return kind == TFM__CLASS_OTHER_NUMBER ? TFM__CLASS_NUMBER : kind;
+}
+
+/* Returns where the word that begins at byte at ends, by GPT-2's expression:
+   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
+static size_t tfm__word_end(const tfm__byte_bpe *p, const char *text, size_t size, size_t at) {
+    static const char contractions[] = "s t revem lld ";
+    size_t i, last = at;
+    int n, kind, k;
+    for (k = 0; text[at] == '\'' && k < 14; k += 2) {
+        n = contractions[k + 1] == ' ' ? 1 : 2;
+        if (size - at > (size_t)n && memcmp(text + at + 1, contractions + k, (size_t)n) == 0)
+            return at + 1 + (size_t)n;
+    }
+    kind = tfm__class_at(p, text, size, at, &n);
+    i = at + (size_t)n;
+    if (text[at] == ' ' && i < size) {
+        int next = tfm__class_at(p, text, size, i, &n);
+        if (next != TFM__CLASS_SPACE) kind = next;
+    }
+    for (; i < size && tfm__class_at(p, text, size, i, &n) == kind; i += (size_t)n) last = i;
+    TFM__COUNT_TEXT(i - at + 1);
+    /* of whitespace before a word its last character is left, for that word if it is a space */
+    return kind == TFM__CLASS_SPACE && i < size && last > at ? last : i;
+}
+
+static void tfm__byte_bpe_encode(tfm__lattice *b, int32_t from, int32_t to) {
+    const tfm__byte_bpe *p = b->side->bpe;
+    int32_t at, end, i, size;
+    b->find_pair = tfm__byte_bpe_find_pair;
+    b->has_ids = 1;
+    for (at = from; at < to; at = end) {
+        end = (int32_t)tfm__word_end(p, b->text, (size_t)to, (size_t)at);
+        for (i = at; i < end; i++) {
+            b->cells[i].id = p->bytes[(unsigned char)b->text[i]];
+            tfm__bpe_append(b, i, 1, i == at ? -1 : i - 1);
+        }
+        tfm__bpe_merge(b);
+        for (i = at; i < end; i += size) {
+            size = b->cells[i].next;
+            b->cells[i].next = i + size;
+        }
+    }
+}
+
+/* Takes the text as it is, with a space before it if the config says so. */
+static void tfm__byte_bpe_normalize(const tfm__side *side, const char *text, int64_t i,
+                                    int64_t size, tfm__normal *o) {
+    if (side->bpe && side->prefix_space && text[i] != ' ') tfm__normal_put(o, " ", 1, i);
+    if (!o->n_cells) tfm__normal_put(o, text + i, size - i, i);
+    for (; i < size && o->n_cells; i++) tfm__normal_put(o, text + i, 1, i);
+}
+
+/* Cuts a token. Its span has no spaces at its ends, as with the package's trim_offsets. */
+static int tfm__byte_bpe_next(tfm__token_cursor *c, tfm__token *token) {
+    const char *text = c->text.data;
+    size_t at = c->at;
+    if (at >= c->text.size) return 0;
+    token->id = c->cells[at].id;
+    tfm__cursor_take(c, token, at, (size_t)c->cells[at].next);
+    token->begin = (size_t)(token->text.data - text);
+    token->end = token->begin + token->text.size;
+    while (token->begin < token->end && text[token->begin] == ' ') token->begin++;
+    while (token->begin < token->end && text[token->end - 1] == ' ') token->end--;
+    TFM__COUNT_TEXT(c->at - at + 1);
+    return 1;
+}
+
+/* ---- tokens to text ---- */
+
+/* Writes the bytes for which a token's letters stand, or its spelling if a character is no
+   letter. */
+static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
+    const tfm__spelling *s = tfm__join_spelling(j, id);
+    int64_t k, size = s ? s->size : 0;
+    uint32_t c = 0;
+    int plain = 0;
+    for (k = 0; k < size && !plain; plain = tfm__byte_of_letter(c) < 0)
+        k += tfm__utf8_next(s->text + k, (size_t)(size - k), &c);
+    for (k = 0; k < size;
+         tfm__join_byte(j, plain ? (unsigned char)s->text[k - 1] : tfm__byte_of_letter(c)))
+        k += plain ? 1 : tfm__utf8_next(s->text + k, (size_t)(size - k), &c);
+}
+
+/* >>added =========================================================================================
+   28. ADDED TOKENS
+   Added tokens are found in a text before the text is cut, as the package tokenizers does: first
+   those of the text as it is, then those of the normalized text between them. The leftmost token
+   wins, and of several at one place the longest. The text between two tokens is normalized and cut
+   by itself. In a normalized text an added token is a mark of five bytes: 255, which no UTF-8 has,
+   and the id.
+   ============================================================================================== */
+
+/* How an added token is found in a text, and whether it gives some. */
+enum { TFM__ADDED_LEFT = 1, TFM__ADDED_RIGHT = 2, TFM__ADDED_SILENT = 4, TFM__ADDED_WORD = 8 };
+enum { TFM__ADDED_NORMALIZED = 16, TFM__ADDED = 32, TFM__ADDED_MARK = 5 };
+
+struct tfm__added_tokens {
+    unsigned char *flags;      /* [V]: TFM__ADDED ... of added tokens */
+    const unsigned char *rows; /* the file's, [n, 2] */
+    int64_t n;
+    tfm__vocabulary passes[2];    /* only .sorted and .n_spellings: of either pass */
+    unsigned char begins[2][256]; /* a token of the pass begins with that byte */
+    tfm__classes classes;
+};
+
+/* Checks a side's added tokens. A target without any shares the source's with the vocabulary. */
+static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    const tfm__vocabulary *v = &side->vocabulary;
+    tfm__added_tokens *t;
+    tfm_tensor rows;
+    int64_t i, id, flags;
+    if (!side->tokenizer->normalize) return TFM_OK;
+    TFM__TRY(tfm__load_array(l, side->name, "_added", TFM_DTYPE_U32, 2, NULL, &rows));
+    if (!rows.rank && shared && shared->vocabulary.text == v->text &&
+        shared->vocabulary.spellings == v->spellings)
+        side->added = shared->added;
+    if (!rows.rank) return TFM_OK;
+    if (rows.dims[1] != 2)
+        return TFM__FAIL_TENSOR(l, "%s_added is %t, expected [n, 2]", side->name, &rows);
+    TFM__TRY(TFM__NEW(&l->model->pool, 1, &t, l->err));
+    memset(t, 0, sizeof *t);
+    TFM__TRY(TFM__NEW(&l->model->pool, v->n, &t->flags, l->err));
+    memset(t->flags, 0, (size_t)v->n);
+    t->rows = (const unsigned char *)rows.data;
+    t->n = rows.dims[0];
+    for (i = 0; i < t->n; i++) {
+        id = tfm__u32_at(t->rows, 2 * i);
+        flags = tfm__u32_at(t->rows, 2 * i + 1);
+        if (id >= v->n || flags >= TFM__ADDED || t->flags[id])
+            return TFM__FAIL_TENSOR(
+                l, "%s_added, row %i is %i, %i: expected another token of %d, and 0 to %d",
+                side->name, i, id, flags, v->n, TFM__ADDED - 1);
+        t->flags[id] = (unsigned char)(TFM__ADDED | flags);
+    }
+    side->added = t;
+    return TFM_OK;
+}
+
+/* Sorts the added tokens by their spellings, when the vocabulary has its own. */
+static tfm_status tfm__added_build(tfm__loader *l, tfm__side *side) {
+    const tfm__vocabulary *v = &side->vocabulary;
+    tfm__added_tokens *t = side->added;
+    int64_t i;
+    int pass;
+    tfm__build_classes(&t->classes);
+    for (pass = 0; pass < 2; pass++) {
+        tfm__vocabulary *of_pass = &t->passes[pass];
+        TFM__TRY(TFM__NEW(&l->model->pool, t->n, &of_pass->sorted, l->err));
+        for (i = 0; i < t->n; i++) {
+            int64_t id = tfm__u32_at(t->rows, 2 * i);
+            tfm__spelling *s = &v->spellings[v->tokens[id]];
+            if (pass != ((t->flags[id] & TFM__ADDED_NORMALIZED) != 0)) continue;
+            of_pass->sorted[of_pass->n_spellings++] = s;
+            t->begins[pass][(unsigned char)*s->text] = 1;
+        }
+        tfm__sort(of_pass->sorted, of_pass->n_spellings, tfm__compare_spellings);
+    }
+    return TFM_OK;
+}
+
+/* An added token, and with the whitespace that it takes first to last; id -1: all at the end. */
+typedef struct tfm__added {
+    size_t first, begin, end, last;
+    int32_t id;
+} tfm__added;
+
+/* The character that a text has at byte at after the rules (NULL: none), or with is_before the one
+   before that byte; *step: the bytes that it was made of. 0: none. */
+static uint32_t tfm__char_beside(const tfm__charsmap *rules, const char *text, size_t from,
+                                 size_t size, size_t at, int is_before, size_t *step) {
+    uint32_t c = 0;
+    for (*step = 0; is_before ? at - *step > from : at + *step < size;) {
+        size_t begin = is_before ? at - *step - 1 : at + *step, end = is_before ? at - *step : size;
+        const char *out;
+        int64_t n;
+        while (is_before && tfm__is_inside(text, size, begin)) begin--;
+        end = rules ? (size_t)tfm__mapped_prefix(rules, text + begin, (int64_t)(end - begin), &out,
+                                                 &n)
+                    : (size_t)(n = tfm__utf8_next(out = text + begin, end - begin, &c));
+        *step = is_before ? at - begin : *step + end;
+        if (!n) continue; /* the rules take it away */
+        begin = is_before ? (size_t)n - 1 : 0;
+        while (tfm__is_inside(out, (size_t)n, begin)) begin--;
+        (void)tfm__utf8_next(out + begin, (size_t)n - begin, &c);
+        return c;
+    }
+    return 0;
+}
+
+static int tfm__is_word(const tfm__added_tokens *t, uint32_t c) {
+    int kind = tfm__class_of(&t->classes, c);
+    return kind >= TFM__CLASS_LETTER && kind <= TFM__CLASS_MARK;
+}
+
+/* Finds the first added token of a pass from byte from on, in bytes begin to size of a text. */
+static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *text, size_t begin,
+                                  size_t size, size_t from) {
+    const tfm__added_tokens *t = side->added;
+    const tfm__charsmap *rules = pass && side->spm ? &side->spm->map : NULL;
+    const char *out = NULL;
+    size_t at = from, n = 0, step;
+    int64_t n_out = 1;
+    tfm__added a;
+    a.id = -1;
+    for (; t->passes[pass].n_spellings && at < size; at += step) {
+        out = text + at;
+        step = 1;
+        if (rules)
+            step = (size_t)tfm__mapped_prefix(rules, out, (int64_t)(size - at), &out, &n_out);
+        if (!n_out || !t->begins[pass][(unsigned char)*out]) continue;
+        a.id = tfm__longest_token(&t->passes[pass], NULL, rules, text + at, size - at, &n);
+        if (a.id < 0) continue;
+        if (!(t->flags[a.id] & TFM__ADDED_WORD) ||
+            (!tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at, 1, &step)) &&
+             !tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at + n, 0, &step))))
+            break;
+        a.id = -1; /* what is inside it is not looked for */
+        step = n;
+    }
+    TFM__COUNT_TEXT(at - from + 1);
+    a.first = a.begin = a.id < 0 ? size : at;
+    a.end = a.last = a.id < 0 ? size : at + n;
+    if (a.id < 0) return a;
+    while (t->flags[a.id] & TFM__ADDED_LEFT &&
+           tfm__is_space(tfm__char_beside(rules, text, from, size, a.first, 1, &step)))
+        a.first -= step;
+    while (t->flags[a.id] & TFM__ADDED_RIGHT &&
+           tfm__is_space(tfm__char_beside(rules, text, from, size, a.last, 0, &step)))
+        a.last += step;
+    return a;
+}
+
+/* Normalizes bytes at to end of a text: between the added tokens of a pass as the next pass
+   does. */
+static void tfm__normal_parts(const tfm__side *side, int pass, const char *text, size_t at,
+                              size_t end, tfm__normal *o) {
+    char mark[TFM__ADDED_MARK] = "\xFF";
+    size_t begin = at;
+    int64_t k;
+    if (side->added && pass < 2) {
+        while (at < end) {
+            tfm__added a = tfm__next_added(side, pass, text, begin, end, at);
+            o->before_added = a.id >= 0;
+            if (a.first > at) tfm__normal_parts(side, pass + 1, text, at, a.first, o);
+            for (k = 0; k < 4; k++) mark[k + 1] = (char)((uint32_t)a.id >> 8 * k);
+            if (a.id >= 0) { /* the origins of its bytes tell where the token is */
+                tfm__normal_put(o, mark, 1, (int64_t)a.first);
+                tfm__normal_put(o, mark + 1, 3, (int64_t)a.begin);
+                tfm__normal_put(o, mark + 4, 1, (int64_t)a.end);
+            }
+            at = a.last;
+        }
+    } else {
+        side->tokenizer->normalize(side, text, (int64_t)at, (int64_t)end, o);
+    }
+}
+
+/* Normalizes a text, whitespace alone to nothing. Returns the bytes of the result. If they are over
+   the capacity, it is incomplete, and up to three bytes for each part are counted too many. */
+static int64_t tfm__normal_text(const tfm__side *side, const tfm_text *text, tfm__normal *o) {
+    if (text->size && !(side->keep_trailing && tfm__run(text, 0, 1) == text->size))
+        tfm__normal_parts(side, 0, text->data, 0, text->size, o);
+    return o->n;
+}
+
+/* Cuts the text between marks of added tokens. */
+static void tfm__encode(tfm__lattice *b, int has_marks) {
+    int32_t at = 0, end, i;
+    for (i = 0; i < b->n_splits; i++) b->splits[i] = -1;
+    for (; at < b->n; at = end + TFM__ADDED_MARK) {
+        const char *mark = NULL;
+        if (has_marks) mark = (const char *)memchr(b->text + at, 0xFF, (size_t)(b->n - at));
+        end = mark ? (int32_t)(mark - b->text) : b->n;
+        if (end > at && !b->side->has_bytes) b->side->tokenizer->encode(b, at, end);
+        if (!mark) break;
+        b->cells[end].id = -1;
+        b->cells[end].next = end + TFM__ADDED_MARK;
+    }
+}
+
+/* ---- a text to cells ---- */
+
+/* Returns whether a side's texts need cells: bytes do to find added tokens. */
+static int tfm__has_cells(const tfm__side *side) {
+    return side->tokenizer->normalize && (!side->has_bytes || side->added);
+}
+
+/* Sets cells[i].prev of a text that was cut to where byte i of its normalized form comes from. */
+static void tfm__lattice_origins(tfm__token_cursor *c) {
+    const tfm__sentencepiece *p = c->side->spm;
+    int64_t n = (int64_t)c->text.size, body = n, i;
+    tfm__normal o = {NULL, 0, 0, c->cells, n + 1, 0};
+    if (p && p->dummy_prefix && p->suffix) body -= p->escape ? TFM__SPACE_PIECE : 1;
+    c->cells[body].prev = -1;
+    if (tfm__normal_text(c->side, &c->source, &o) == n)
+        c->cells[body].prev = (int32_t)c->source.size;
+    /* else a space stood there, and was taken away */
+    for (i = body + 1; i <= n; i++) c->cells[i].prev = c->cells[body].prev;
+}
+
+static tfm_status tfm__lattice_alloc(tfm__lattice *b, const tfm__side *side, int64_t n,
+                                     tfm_arena *scratch, tfm_error *err) {
+    const tfm__sentencepiece *p = side->spm; /* NULL: byte-level BPE, or bytes */
+    if (n > INT32_MAX / 2)
+        return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
+                         n, (int64_t)(INT32_MAX / 2));
+    memset(b, 0, sizeof *b);
+    b->side = side;
+    b->n = (int32_t)n;
+    TFM__TRY(TFM__TAKE(scratch, n, 1, &b->text, err));
+    TFM__TRY(TFM__TAKE(scratch, n + 1, 1, &b->cells, err));
+    if (p ? p->bpe : !side->has_bytes) TFM__TRY(TFM__TAKE(scratch, 2 * n, 1, &b->heap, err));
+    if (!p || !p->bpe || !p->has_unused) return TFM_OK;
+    b->n_splits = p->vocabulary.n;
+    return TFM__TAKE(scratch, b->n_splits, 1, &b->splits, err);
+}
+
+/* Normalizes a text and cuts it into pieces: from cell 0 by next to cell n. */
+static tfm_status tfm__lattice_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
+    tfm_arena all = tfm__scratch_begin(scratch);
+    tfm__normal o = {NULL, 0, 0, NULL, 0, 0};
+    tfm__lattice b;
+    if (!scratch->measuring && scratch->size > scratch->used) {
+        /* the text comes first in the scratch: it is in its place at once */
+        o.text = (char *)scratch->data + scratch->used;
+        o.capacity = (int64_t)(scratch->size - scratch->used);
+    }
+    (void)tfm__normal_text(c->side, &c->source, &o);
+    TFM__TRY(tfm__lattice_alloc(&b, c->side, o.n, &all, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (!scratch->measuring && o.n) tfm__encode(&b, c->side->added != NULL);
+    c->cells = b.cells;
+    c->text = tfm_text_make(b.text, (size_t)b.n);
+    return TFM_OK;
+}
+
+/* >>tokens ========================================================================================
+   29. TEXTS TO IDS AND BACK
+   What a model needs to read and to write texts, of which kind they may be. A text is checked to be
+   UTF-8 once, so steps along it cannot fail. Relies on the sections of the kinds of text.
+   ============================================================================================== */
+
+/* ---- the texts of a model file ---- */
+
+/* In the order of tfm_text_kind. */
+static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_KIND_COUNT] = {
+    {tfm__vocabulary_load, NULL, NULL, tfm__words_next, NULL, NULL, tfm__words_join, 0, 0},
+    {tfm__vocabulary_load, NULL, NULL, tfm__characters_next, NULL, NULL, tfm__pieces_join,
+     INT32_MAX, 0},
+    {tfm__vocabulary_load, NULL, tfm__pieces_begin, tfm__pieces_next, NULL, NULL, tfm__pieces_join,
+     INT32_MAX, 0},
+    {tfm__spm_load, tfm__spm_build_side, tfm__lattice_begin, tfm__spm_next, tfm__spm_normalize,
+     tfm__spm_encode, tfm__spm_join, 1, 1},
+    {tfm__bytes_load, NULL, tfm__lattice_begin, tfm__bytes_next, tfm__byte_bpe_normalize, NULL,
+     tfm__bytes_join, 0, -1},
+    {tfm__byte_bpe_load, tfm__byte_bpe_build, tfm__lattice_begin, tfm__byte_bpe_next,
+     tfm__byte_bpe_normalize, tfm__byte_bpe_encode, tfm__byte_bpe_join, 0, 0}};
+
+/* Loads what a kind of text needs. Tensors of another kind are an error that names the kind. */
+static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, tfm_text_kind kind,
+                                 const tfm__side *shared) {
+    static const char *const suffixes[] = {"vocabulary", "sentencepiece", "merges", "added"};
+    char name[TFM__NAME];
+    size_t i;
+    side->tokenizer = &tfm__tokenizers[kind];
+    side->marks = side->tokenizer->marks;
+    side->prefix_space = l->model->config.prefix_space;
+    TFM__TRY(side->tokenizer->load(l, side, shared));
+    TFM__TRY(tfm__added_load(l, side, shared));
+    for (i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        int64_t at;
+        tfm__format(name, sizeof name, "%s_%s", side->name, suffixes[i]);
+        at = tfm_safetensors_find(l->file, name);
+        if (at >= 0 && !tfm__file_entry_at(l->file, at)->is_used)
+            return TFM__FAIL_CONFIG(l->err, "'%s_text' is %s, but tensor '%s' is there", side->name,
+                                    tfm_text_kind_name(kind), name);
+    }
+    return TFM_OK;
+}
+
+/* Maps ids to the target's pieces by spelling. Tokens that steer the decoder have no text. */
+static tfm_status tfm__map_target(tfm__loader *l) {
+    const tfm_config *c = &l->model->config;
+    tfm__side *side = &l->model->target;
+    const tfm__vocabulary *v = &side->vocabulary,
+                          *pieces = side->spm ? &side->spm->vocabulary : NULL;
+    int32_t i, *piece;
+    TFM__TRY(TFM__NEW(&l->model->pool, c->tgt_vocab_size, &side->pieces, l->err));
+    for (i = 0, piece = side->pieces; i < c->tgt_vocab_size; i++, piece++) {
+        int flags = i < v->n && side->added ? side->added->flags[i] : 0;
+        const tfm__spelling *s = i < v->n ? &v->spellings[v->tokens[i]] : NULL;
+        if (!s || i == c->start || i == c->end || i == c->tgt_pad || i == c->forced ||
+            flags & TFM__ADDED_SILENT || (side->has_bytes && !flags))
+            *piece = TFM__ID_DROPPED;
+        else if (flags || !pieces) *piece = TFM__ID_PLAIN;
+        else if (v->spellings == pieces->spellings) *piece = i; /* pieces are the tokens */
+        else *piece = tfm__find_token(pieces, s->text, s->size);
+    }
+    for (i = 0; i < c->n_languages; i++)
+        if (c->languages[i].id < c->tgt_vocab_size)
+            side->pieces[c->languages[i].id] = TFM__ID_DROPPED;
+    return TFM_OK;
+}
+
+/* Loads the texts of both sides. A source without embedding has no text. */
+static tfm_status tfm__load_text(tfm__loader *l) {
+    tfm__side *source = &l->model->source, *target = &l->model->target;
+    tfm_config *c = &l->model->config;
+    source->unk = c->src_unk;
+    source->start = c->src_start;
+    source->end = c->src_end;
+    target->unk = c->tgt_unk;
+    target->start = c->start;
+    target->end = c->end;
+    target->clean_up = c->clean_up;
+    TFM__TRY(tfm__load_side(l, source, c->src_text, NULL));
+    TFM__TRY(tfm__load_side(l, target, c->tgt_text, source));
+    c->has_text = tfm__has_text(source);
+    if (c->has_text && !tfm__has_text(target)) return tfm__text_missing(l, target, "vocabulary");
+    if (!c->has_text && tfm__has_text(target) && c->src_vocab_size)
+        return tfm__text_missing(l, source, "vocabulary");
+    return TFM_OK;
+}
+
+/* Builds a side's tables. */
+static tfm_status tfm__build_side(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    tfm__vocabulary *v = &side->vocabulary;
+    if (v->text && shared && v->text == shared->vocabulary.text) *v = shared->vocabulary;
+    else if (v->text) TFM__TRY(tfm__build_vocabulary(v, &l->model->pool, l->err));
+    if (side->tokenizer->build) TFM__TRY(side->tokenizer->build(l, side, shared));
+    return side->added && (!shared || side->added != shared->added) ? tfm__added_build(l, side)
+                                                                    : TFM_OK;
+}
+
+/* Builds the tables of both sides, when the whole file is checked. */
+static tfm_status tfm__build_text(tfm__loader *l) {
+    tfm_model *m = l->model;
+    TFM__TRY(tfm__build_side(l, &m->source, NULL));
+    TFM__TRY(tfm__build_side(l, &m->target, &m->source));
+    return m->target.vocabulary.n ? tfm__map_target(l) : TFM_OK;
+}
+
+/* Finds the id of a language's code of size bytes. An unknown code is an error with the three codes
+   that begin most alike. */
+static tfm_status tfm__find_language(const tfm_config *c, const char *code, size_t size,
+                                     int32_t *id, tfm_error *err) {
+    const char *nearest[3] = {"", "", ""};
+    char wanted[TFM__CODE];
+    size_t n = size < sizeof wanted ? size : sizeof wanted - 1;
+    int32_t i;
+    int n_nearest = 0, alike;
+    memcpy(wanted, code, n);
+    wanted[n] = 0;
+    for (i = 0; i < c->n_languages; i++)
+        if (size == n && strcmp(wanted, c->languages[i].code) == 0) {
+            *id = c->languages[i].id;
+            return TFM_OK;
+        }
+    if (!c->n_languages)
+        return tfm__fail(err, TFM_E_TOKEN, "the model has no languages, so not '%s'", wanted);
+    for (alike = TFM__CODE; alike >= 0; alike--)
+        for (i = 0; i < c->n_languages && n_nearest < 3; i++)
+            if (strncmp(wanted, c->languages[i].code, (size_t)alike) == 0 &&
+                strncmp(wanted, c->languages[i].code, (size_t)alike + 1) != 0)
+                nearest[n_nearest++] = c->languages[i].code;
+    return tfm__fail(err, TFM_E_TOKEN, "the model has no language '%s'; near it: %s %s %s", wanted,
+                     nearest[0], nearest[1], nearest[2]);
+}
+
+TFM_DEF tfm_status tfm_language_find(const tfm_model *model, const char *code, int32_t *id,
+                                     tfm_error *err) {
+    if (!model || !code || !id) return tfm__fail(err, TFM_E_ARGUMENT, "model, code or id is NULL");
+    return tfm__find_language(&model->config, code, strlen(code), id, err);
+}
+
+/* Steps over ">>code<<" before a text if the model's sources begin with the language to translate
+   into. Without a label *id stays as it is. */
+static tfm_status tfm__take_language(const tfm_config *c, tfm_text *text, int32_t *id,
+                                     tfm_error *err) {
+    const char *at = text->data, *end, *code;
+    if (c->src_language != TFM_LANGUAGE_USE_TARGET || !text->size) return TFM_OK; /* may be NULL */
+    end = at + text->size;
+    at += tfm__run(text, 0, 1);
+    if (end - at < 4 || memcmp(at, ">>", 2) != 0) return TFM_OK;
+    for (code = at += 2; end - at >= 2 && (at[0] != '<' || at[1] != '<'); at++)
+        if ((unsigned char)*at <= ' ') return TFM_OK; /* no code, but a text about arrows */
+    TFM__COUNT_TEXT(at - text->data);
+    if (end - at < 2) return TFM_OK;
+    TFM__TRY(tfm__find_language(c, code, (size_t)(at - code), id, err));
+    *text = tfm_text_make(at + 2, (size_t)(end - at - 2));
+    return TFM_OK;
+}
+
+static tfm_status tfm__no_language(tfm_error *err) {
+    return tfm__fail(err, TFM_E_STATE,
+                     "the model knows several languages: call tfm_languages_set first");
+}
+
+/* Checks that a caller's text is not NULL, has a size that int32_t can count, and is UTF-8. */
+static tfm_status tfm__check_text(const tfm_text *text, const char *what, tfm_error *err) {
+    int64_t fault;
+    if (!text->data && text->size)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s.data is NULL, and its size is not 0", what);
+    if (text->size > INT32_MAX)
+        return tfm__fail(err, TFM_E_TOO_LONG, "%s has over 2147483647 bytes", what);
+    fault = tfm__utf8_fault(text->data, text->size);
+    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s is not UTF-8 at byte %i", what, fault);
+    return TFM_OK;
+}
+
+/* ---- text to tokens ---- */
+
+/* Returns the side's kind of text. The forms with tokens are read as words, except bytes. */
+static const tfm__tokenizer *tfm__tokenizer_of(const tfm__side *side, tfm_text_form form) {
+    return form == TFM_TEXT_FORM_TEXT || side->has_bytes ? side->tokenizer
+                                                         : &tfm__tokenizers[TFM_TEXT_KIND_WORDS];
+}
+
+/* Sets the next token and returns 1, at the end 0. */
+static int tfm__cursor_next(tfm__token_cursor *c, tfm__token *token) {
+    const unsigned char *mark = (const unsigned char *)c->text.data + c->at;
+    if (!c->cells || c->at >= c->text.size || *mark != 0xFF) return c->kind->next(c, token);
+    token->id = (int32_t)tfm__little_endian(mark + 1, 4); /* an added token */
+    token->begin = c->at + 1;
+    token->end = c->at + TFM__ADDED_MARK - 1;
+    c->at = c->first = c->last = c->at + TFM__ADDED_MARK;
+    return 1;
+}
+
+/* Makes a text ready to be cut. Scratch that pieces take is read until the last token; a measuring
+   arena learns its size. config: a source's, whose label may set *language; or NULL. */
+static tfm_status tfm__cursor_begin(tfm__token_cursor *c, const tfm_config *config,
+                                    const tfm__side *side, tfm_text_form form, const tfm_text *text,
+                                    int32_t *language, tfm_arena *scratch, tfm_error *err) {
+    memset(c, 0, sizeof *c);
+    c->side = side;
+    c->kind = tfm__tokenizer_of(side, form);
+    c->form = form;
+    c->source = *text;
+    if (config && form == TFM_TEXT_FORM_TEXT)
+        TFM__TRY(tfm__take_language(config, &c->source, language, err));
+    c->offset = text->size - c->source.size;
+    c->text = c->source;
+    if (!c->kind->begin ||
+        (side->has_bytes && (form != TFM_TEXT_FORM_TEXT || !tfm__has_cells(side))))
+        return TFM_OK;
+    if (scratch) return c->kind->begin(c, scratch, err);
+    return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
+}
+
+/* Where the ids of a text go. */
+typedef struct tfm__ids {
+    int32_t *ids;
+    tfm_span *spans; /* NULL: not wanted */
+    int32_t capacity, *count;
+    int32_t language;  /* before a source; -1: none; TFM__LANGUAGE_UNSET: the text must say it */
+    int32_t *left_out; /* of what capacity has no room for; NULL: that is an error */
+} tfm__ids;
+
+/* Returns whether a token at the front of a source chooses the language to translate into. */
+static int tfm__is_language(const tfm_config *c, int32_t id) {
+    int32_t i;
+    for (i = 0; c->src_language == TFM_LANGUAGE_USE_TARGET && i < c->n_languages; i++)
+        if (c->languages[i].id == id) return 1;
+    return 0;
+}
+
+/* Returns where the source has byte `at` of a text with marks (pieces). */
+static size_t tfm__pieces_origin(const tfm__token_cursor *c, size_t at) {
+    size_t origin = 0, word = 0, n = 0;
+    do {
+        origin += word;
+        origin += tfm__run(&c->source, origin, 1);
+        n += word + TFM__SPACE_PIECE;
+        word = tfm__run(&c->source, origin, 0);
+    } while (word && at >= n + word);
+    return origin + (at > n ? at - n : 0);
+}
+
+/* Says which token the vocabulary lacks, as the source has it, and at which byte it begins. */
+static tfm_status tfm__no_token(tfm__token_cursor *c, const tfm__token *token, tfm_error *err) {
+    enum { SHOWN = 60 };
+    const char *name = c->side->name;
+    char shown[SHOWN + 4];
+    size_t begin = token->begin, end = token->end, n;
+    if (c->cells) {
+        tfm__lattice_origins(c);
+        begin = (size_t)c->cells[begin].prev;
+        end = (size_t)c->cells[end].prev;
+    } else if (c->text.data != c->source.data) {
+        begin = tfm__pieces_origin(c, begin);
+        end = tfm__pieces_origin(c, end - 1) + 1;
+    }
+    if (end <= begin) end = begin + (begin < c->source.size); /* one of the pieces of a character */
+    while (tfm__is_inside(c->source.data, c->source.size, begin)) begin--;
+    while (tfm__is_inside(c->source.data, c->source.size, end)) end++;
+    n = end - begin < (size_t)SHOWN ? end - begin : (size_t)SHOWN;
+    while (n < end - begin && tfm__is_inside(c->source.data, c->source.size, begin + n)) n--;
+    memcpy(shown, c->source.data + begin, n);
+    memcpy(shown + n, n < end - begin ? "..." : "", n < end - begin ? 4 : 1);
+    return tfm__fail(err, TFM_E_TOKEN,
+                     "\"%s\" at byte %i is not in %s_vocabulary. Change the text, or set %s_unk in "
+                     "the model's config: the id of unknown tokens",
+                     shown, (int64_t)(c->offset + begin), name, name);
+}
+
+/* Puts a token's id, and the span that is begin to end. */
+static void tfm__put_id(tfm__ids *out, int64_t n, int32_t id, size_t begin, size_t end) {
+    tfm_span span = {begin, end};
+    out->ids[n] = id;
+    if (out->spans) out->spans[n] = span;
+}
+
+/* Turns a text into ids, a source with its language, start and end. There are two passes over the
+   tokens: the first counts and checks, so a failure leaves outputs untouched. */
+static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const tfm_text *source,
+                                tfm_text_form form, tfm__ids *out, tfm_arena *scratch,
+                                tfm_error *err) {
+    tfm__token token;
+    tfm__token_cursor cursor;
+    int64_t n, total;
+    int32_t last = -1;
+    int is_source, end, leading;
+    if (!m || !out->count || (!out->ids && out->capacity > 0))
+        return tfm__fail(err, TFM_E_ARGUMENT, "model, ids or count is NULL");
+    is_source = side == &m->source;
+    if (!tfm__has_text(side))
+        return tfm__fail(err, TFM_E_NO_TEXT,
+                         "the model has no %s_vocabulary: use ids, or convert it with one",
+                         side->name);
+    TFM__TRY(tfm__check_text(source, "text", err));
+    TFM__TRY(tfm__cursor_begin(&cursor, is_source ? &m->config : NULL, side, form, source,
+                               &out->language, scratch, err));
+    if (scratch && scratch->measuring) return TFM_OK;
+    for (n = 0; tfm__cursor_next(&cursor, &token); n++) {
+        if (token.id < 0 && side->unk < 0) return tfm__no_token(&cursor, &token, err);
+        if (n == 0 && form != TFM_TEXT_FORM_TEXT && tfm__is_language(&m->config, token.id))
+            out->language = -1;
+        last = token.id;
+    }
+    if (n == 0) { /* blank */
+        *out->count = 0;
+        if (out->left_out) *out->left_out = 0;
+        return TFM_OK;
+    }
+    if (out->language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
+    leading = (is_source && side->start >= 0) + (out->language >= 0);
+    /* ByT5 adds no end token to a whole text that ends with one */
+    end = is_source && side->end >= 0 &&
+          !(side->has_bytes && last == side->end && n + leading <= out->capacity);
+    total = n + end + leading;
+    if (total > out->capacity && (!out->left_out || out->capacity <= end + leading))
+        return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", total,
+                         (int64_t)out->capacity);
+    if (out->left_out) *out->left_out = (int32_t)tfm__max(0, total - out->capacity);
+    total = tfm__min(total, out->capacity);
+    if (out->spans && cursor.cells) tfm__lattice_origins(&cursor);
+    n = 0;
+    if (is_source && side->start >= 0)
+        tfm__put_id(out, n++, side->start, cursor.offset, cursor.offset);
+    if (out->language >= 0) tfm__put_id(out, n++, out->language, cursor.offset, cursor.offset);
+    for (cursor.at = cursor.last = 0; n < total - end && tfm__cursor_next(&cursor, &token);) {
+        if (out->spans && cursor.cells) {
+            token.begin = (size_t)cursor.cells[token.begin].prev;
+            token.end = (size_t)cursor.cells[token.end].prev;
+        }
+        tfm__put_id(out, n++, token.id < 0 ? side->unk : token.id, cursor.offset + token.begin,
+                    cursor.offset + token.end);
+    }
+    if (end) tfm__put_id(out, n, side->end, source->size, source->size);
+    *out->count = (int32_t)total;
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, tfm_text text, tfm_text_form form,
+                                      int32_t *ids, int32_t capacity, int32_t *count,
+                                      tfm_arena *scratch, tfm_error *err) {
+    tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
+    return tfm__tokenize(model, model ? &model->source : NULL, &text, form, &out, scratch, err);
+}
+
+TFM_DEF tfm_status tfm_model_tokenize_target(const tfm_model *model, tfm_text text,
+                                             tfm_text_form form, int32_t *ids, int32_t capacity,
+                                             int32_t *count, tfm_arena *scratch, tfm_error *err) {
+    tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
+    return tfm__tokenize(model, model ? &model->target : NULL, &text, form, &out, scratch, err);
+}
+
+/* ---- tokens to text ---- */
+
+/* Target ids that become a text, all in range. */
+typedef struct tfm__target_ids {
+    const int32_t *ids;
+    int32_t n;
+    tfm_text_form form;
+    int runs; /* more ids will follow: what the clean-up holds is left out */
+} tfm__target_ids;
+
+/* Writes the text of ids at out, not terminated, and returns its size. out may be NULL. */
+static size_t tfm__join(const tfm__side *side, const tfm__target_ids *target, char *out) {
+    const tfm__tokenizer *kind = tfm__tokenizer_of(side, target->form);
+    tfm__joined j;
+    int32_t i;
+    int pass, k;
+    memset(&j, 0, sizeof j);
+    j.side = side;
+    j.form = target->form;
+    j.out = out;
+    j.clean_up = target->form == TFM_TEXT_FORM_TEXT && side->clean_up;
+    if (target->form == TFM_TEXT_FORM_TEXT && side->spm && side->spm->unmap.units)
+        j.rules = &side->spm->unmap;
+    for (i = 0; i < target->n; i++) kind->join(&j, target->ids[i]);
+    TFM__COUNT_TEXT(target->n);
+    tfm__join_broken(&j);
+    if (j.rules) tfm__join_held(&j, 0);
+    for (pass = 0; pass < 3 && !target->runs; pass++)
+        for (k = 0; k < j.n_clean[pass]; k++) tfm__join_clean(&j, pass + 1, j.clean[pass][k]);
+    return j.size;
+}
+
+/* Writes a terminated text. The size is known before the first byte is written. */
+static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__target_ids *target,
+                                    char *text, size_t capacity, size_t *size, tfm_error *err) {
+    size_t needed;
+    if (!tfm__has_text(side))
+        return tfm__fail(err, TFM_E_NO_TEXT,
+                         "the model has no %s_vocabulary: use ids, or convert it with one",
+                         side->name);
+    needed = tfm__join(side, target, NULL);
+    if (text && needed >= capacity)
+        return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
+                         (int64_t)needed + 1, (int64_t)capacity);
+    if (text) text[tfm__join(side, target, text)] = 0;
+    *size = needed;
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
+                                        tfm_text_form form, char *text, size_t capacity,
+                                        size_t *size, tfm_error *err) {
+    tfm__target_ids target = {ids, count, form, 0};
+    int32_t i;
+    if (!model || (!ids && count > 0) || !size || (!text && capacity))
+        return tfm__fail(err, TFM_E_ARGUMENT, "model, ids, text or size is NULL");
+    for (i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= model->config.tgt_vocab_size)
+            return tfm__fail(err, TFM_E_TOKEN, "position %i: id %i, the vocabulary has %i tokens",
+                             (int64_t)i, (int64_t)ids[i], (int64_t)model->config.tgt_vocab_size);
+    return tfm__join_text_of(&model->target, &target, text, capacity, size, err);
+}
+
+#else /* TRANSFORMER_NO_TEXT: the tensors of texts may stand in the file */
+
+static tfm_status tfm__build_text(tfm__loader *l) {
+    (void)l;
+    return TFM_OK;
+}
+
+static tfm_status tfm__load_text(tfm__loader *l) {
+    static const char *const names[] = {"vocabulary",    "vocabulary_sorted",
+                                        "sentencepiece", "sentencepiece_sorted",
+                                        "merges",        "added"};
+    char name[TFM__NAME];
+    size_t i;
+    for (i = 0; i < 2 * sizeof names / sizeof *names; i++) {
+        tfm__format(name, sizeof name, "_%s", names[i / 2]);
+        (void)tfm__load_claim(l, i % 2 ? "tgt" : "src", name);
+    }
+    return TFM_OK;
+}
+
+#endif /* TRANSFORMER_NO_TEXT */
+
+/* >>weights =======================================================================================
+   30. FROM NAMED TENSORS TO A MODEL
+   The loader asks for every tensor by name, and checks its shape against the sizes known so far. A
+   tensor for which it never asked is an error: a misspelt name, or a part of a model that this
+   library does not compute. Relies on >>model and >>tokens.
+   ============================================================================================== */
 
 enum { TFM__REQUIRED = 1, TFM__INT8_TOO = 2 };
 
@@ -7794,10 +10571,6 @@ static tfm_status tfm__load_lexicon(tfm__loader *l) {
     return TFM_OK;
 }
 
-/* Load and build vocabularies and tokenizers of both sides: >>text. */
-static tfm_status tfm__load_text(tfm__loader *l);
-static tfm_status tfm__build_text(tfm__loader *l);
-
 /* Checks one field of the struct at base by its rule. */
 static tfm_status tfm__config_check_field(const tfm__config_field *f, const void *base,
                                           const tfm_config *actual, tfm_error *err) {
@@ -8091,7 +10864,7 @@ TFM_DEF void tfm_model_free(tfm_model *model) {
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &model->config; }
 
 /* >>session =======================================================================================
-   24. SESSIONS
+   31. SESSIONS
    One arena holds everything. A pass works on a group of rows that fits the scratch, so memory has
    a bound for any batch. A row's results are the same bits in every batch, because no sum has terms
    of two rows.
@@ -8103,8 +10876,7 @@ TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &mod
    that the loader has checked.
    ============================================================================================== */
 
-enum { TFM__GROUP = 512 };         /* positions of a pass; more if one sentence is longer */
-enum { TFM__LANGUAGE_UNSET = -2 }; /* the model needs tfm_languages_set, which was not called yet */
+enum { TFM__GROUP = 512 };     /* positions of a pass; more if one sentence is longer */
 enum { TFM__NO_ID = -2 };      /* id of a source position that has no id: neither token nor -1 */
 enum { TFM__TEXT_BYTES = 64 }; /* bytes of normalized text for each of max_source tokens */
 
@@ -8425,7 +11197,18 @@ static tfm_status tfm__session_layout_shortlist(tfm_session *s, tfm_arena *arena
 }
 
 #ifndef TRANSFORMER_NO_TEXT
-static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err);
+/* Lays out what the text calls need. Only kinds that normalize need scratch. */
+static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
+    if (tfm__has_cells(&s->model->source)) {
+        tfm_arena need = tfm_arena_measuring();
+        int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
+        tfm__lattice b;
+        TFM__TRY(tfm__lattice_alloc(&b, &s->model->source, bytes, &need, err));
+        s->text.scratch_size = need.peak;
+        TFM__TRY(TFM__TAKE(arena, (int64_t)need.peak, 1, &s->text.scratch, err));
+    }
+    return TFM_OK;
+}
 #endif
 
 /* Takes all memory of the session from the arena. The same code measures and lays out, so both
@@ -8935,7 +11718,7 @@ static void tfm__generator_run(const tfm_session *s, const tfm__rows *out, const
 }
 
 /* >>search ========================================================================================
-   25. DECODING
+   32. DECODING
    Beam search, sampling and alternatives share this code. A running hypothesis has a row of the KV
    cache. Each step records its new token and a back-pointer: the row of the hypothesis that the
    token extends. When hypotheses fork or end, nothing is copied: keys and values stay in the row in
@@ -9913,13 +12696,75 @@ TFM_DEF tfm_ids tfm_ids_make(const int32_t *data, int32_t n) {
     return ids;
 }
 
+#ifndef TRANSFORMER_NO_TEXT
 /* Finds the tokens of a request's languages: *source goes before its text, *first is that with
    which its target begins (below 0: none). */
 static tfm_status tfm__request_languages(const tfm_session *s, const tfm_request *r,
-                                         int32_t *source, int32_t *first, tfm_error *err);
+                                         int32_t *source, int32_t *first, tfm_error *err) {
+    const tfm_config *c = &s->model->config;
+    const char *code[2];
+    int32_t ids[2], i;
+    code[0] = r->source_language, code[1] = r->target_language;
+    *source = s->text.language, *first = s->search.forced;
+    for (i = 0; i < 2; i++)
+        if (code[i]) TFM__TRY(tfm__find_language(c, code[i], strlen(code[i]), &ids[i], err));
+    if (code[0] && c->src_language == TFM_LANGUAGE_USE_SOURCE) *source = ids[0];
+    if (code[1] && c->src_language == TFM_LANGUAGE_USE_TARGET) *source = ids[1];
+    if (code[1] && c->tgt_language_forced) *first = ids[1];
+    return TFM_OK;
+}
+
+/* Says how long the text is if the session's scratch does not suffice. */
+static tfm_status tfm__session_tokenize(tfm_session *s, const tfm_text *source, tfm_text_form form,
+                                        tfm__ids *out, tfm_error *err) {
+    tfm_arena scratch = tfm_arena_make(s->text.scratch, s->text.scratch_size);
+    const tfm__side *side = &s->model->source;
+    tfm_status status;
+    tfm__normal o;
+    status = tfm__tokenize(s->model, side, source, form, out, &scratch, err);
+    if (status != TFM_E_ARENA) return status;
+    memset(&o, 0, sizeof o);
+    return tfm__fail(err, TFM_E_TOO_LONG,
+                     "text has %i bytes after normalization, the session takes %i (%i for each of "
+                     "max_source tokens)",
+                     tfm__normal_text(side, source, &o), (int64_t)s->max_source * TFM__TEXT_BYTES,
+                     (int64_t)TFM__TEXT_BYTES);
+}
+
 /* Tokenizes the text of request i. */
 static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, int32_t i,
-                                        int32_t truncate, int32_t language, tfm_error *err);
+                                        int32_t truncate, int32_t language, tfm_error *err) {
+    tfm__ids to;
+    memset(&to, 0, sizeof to);
+    to.ids = s->tgt.ids + (int64_t)i * s->max_source, to.count = &s->tgt.lengths[i];
+    to.capacity = (int32_t)tfm__min(s->max_source, truncate > 0 ? truncate : INT32_MAX);
+    to.left_out = truncate > 0 ? &s->order[i] : NULL;
+    to.language = language;
+    if (!s->model->config.has_text)
+        return tfm__fail(err, TFM_E_NO_TEXT,
+                         "the model has no vocabularies: use ids, or convert it with them");
+    TFM__TRY(tfm__session_tokenize(s, &r->text, TFM_TEXT_FORM_TEXT, &to, err));
+    if (s->tgt.lengths[i] && s->search.forced == TFM__LANGUAGE_UNSET && !r->target_language)
+        return tfm__no_language(err);
+    return TFM_OK;
+}
+#else
+static tfm_status tfm__request_languages(const tfm_session *s, const tfm_request *r,
+                                         int32_t *source, int32_t *first, tfm_error *err) {
+    *source = s->text.language, *first = s->search.forced;
+    return !r->source_language && !r->target_language && !r->text.data && !r->text.size
+               ? TFM_OK
+               : tfm__fail(err, TFM_E_NO_TEXT,
+                           "the library was compiled with TRANSFORMER_NO_TEXT: give ids, and a "
+                           "language as first_token");
+}
+
+static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, int32_t i,
+                                        int32_t truncate, int32_t language, tfm_error *err) {
+    (void)s, (void)i, (void)truncate;
+    return tfm__request_languages(s, r, &language, &language, err);
+}
+#endif
 
 /* Returns the ids of a request's source, after its text was tokenized, or NULL for vectors. */
 static const int32_t *tfm__request_source(const tfm_session *s, const tfm_request *r, int32_t i) {
@@ -10555,2334 +13400,8 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_request *re
 
 #ifndef TRANSFORMER_NO_TEXT
 
-/* >>tokenizers ====================================================================================
-   26. TOKENIZERS
-   The interface that each kind of text implements in a section of its own (>>text has the table of
-   all kinds), and what several kinds use.
-   ============================================================================================== */
-
-typedef struct tfm__token_cursor tfm__token_cursor;
-typedef struct tfm__token tfm__token;
-typedef struct tfm__normal tfm__normal;
-typedef struct tfm__lattice tfm__lattice;
-typedef struct tfm__joined tfm__joined;
-
-/* What a kind of text (tfm_text_kind) does. */
-struct tfm__tokenizer {
-    /* Reads and checks a side's tensors. shared: the source, whose tensors a target may share. */
-    tfm_status (*load)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
-    /* Builds the tables that are not shared, after the whole file is checked. May be NULL. */
-    tfm_status (*build)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
-    /* Prepares a text; next uses what this takes from scratch. May be NULL. */
-    tfm_status (*begin)(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err);
-    /* Sets the next token and returns 1, at the end 0. */
-    int (*next)(tfm__token_cursor *c, tfm__token *token);
-    /* tfm__lattice_begin calls these two. normalize appends bytes at to end - 1 of a text to o in
-       normalized form; encode cuts bytes from to to - 1 of the normalized text into pieces. */
-    void (*normalize)(const tfm__side *side, const char *text, int64_t at, int64_t end,
-                      tfm__normal *o);
-    void (*encode)(tfm__lattice *b, int32_t from, int32_t to);
-    /* Writes a token. */
-    void (*join)(tfm__joined *j, int32_t id);
-    int32_t marks; /* join drops so many U+2581 at the beginning of a text, at most */
-    int broken;    /* bytes that are in no character: 1: each becomes U+FFFD; 0: a run that could
-                      begin a character becomes one, as Unicode advises; -1: they are left out */
-};
-
-/* ---- steps along a text ---- */
-
-/* Returns the bytes of the character whose first byte is c, in valid UTF-8. */
-static int32_t tfm__utf8_size(unsigned char c) {
-    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-}
-
-/* Applies rules where a text begins: sets *out [*n], and returns how many bytes of text it
-   replaces. */
-typedef struct tfm__charsmap tfm__charsmap;
-static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
-                                  const char **out, int64_t *n);
-
-/* Returns whether a byte of valid UTF-8 continues a character. */
-static int tfm__is_inside(const char *text, size_t size, size_t at) {
-    return at < size && ((unsigned char)text[at] & 0xC0) == 0x80;
-}
-
-/* Returns whether c has Unicode's property White_Space. */
-static int tfm__is_space(uint32_t c) {
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
-           c == 0x205F || c == 0x3000;
-}
-
-/* Returns how many bytes from byte at on are whitespace (space 1) or are not (space 0). */
-static size_t tfm__run(const tfm_text *text, size_t at, int space) {
-    uint32_t c = 0;
-    size_t i = at;
-    int n;
-    for (; i < text->size; i += (size_t)n) {
-        n = tfm__utf8_next(text->data + i, text->size - i, &c);
-        if (tfm__is_space(c) != space) break;
-    }
-    TFM__COUNT_TEXT(i - at + 1);
-    return i - at;
-}
-
-TFM_DEF tfm_text tfm_text_make(const char *data, size_t size) {
-    tfm_text text = {data, size};
-    return text;
-}
-
-static const char tfm__space_piece[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
-static const char tfm__replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
-enum { TFM__SPACE_PIECE = 3, TFM__REPLACEMENT = 3 };   /* their bytes */
-
-static int tfm__begins_with_mark(const char *text, int64_t size) {
-    return size >= TFM__SPACE_PIECE && memcmp(text, tfm__space_piece, TFM__SPACE_PIECE) == 0;
-}
-
-/* ---- normalized text and its cells ---- */
-
-/* Each side of a rule has at most this many bytes; those of the package have up to 33. Without a
-   limit, a cyclic trie or a long string would make normalization unbounded. */
-enum { TFM__LONGEST_RULE = 1024 };
-
-/* There is one cell for each byte of the text and one for its end. When the text is cut, the piece
-   that begins at byte i has cells[i].next bytes and the id cells[i].id. */
-typedef struct tfm__cell {
-    float score;  /* unigram: score of the best pieces for the bytes before this one */
-    int32_t prev; /* unigram: where the last of these pieces begins; BPE: the symbol before; while
-                     the text is normalized: the byte of the source that this one comes from */
-    int32_t next; /* bytes of the symbol or piece that begins here */
-    int32_t
-        id; /* unigram: that last piece; BPE: the symbol here, -1: none, -2 - id: not to merge */
-} tfm__cell;
-
-/* Normalized text under construction. If it does not fit, only n grows. */
-struct tfm__normal {
-    char *text;
-    int64_t n, capacity;
-    tfm__cell *cells; /* [n_cells]: in .prev, what each byte was made of; NULL: not wanted */
-    int64_t n_cells;
-    int before_added; /* an added token follows what is normalized now */
-};
-
-/* Appends n bytes that were made from the text at byte origin. */
-static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t origin) {
-    int64_t k;
-    if (n <= o->capacity - o->n) memcpy(o->text + o->n, text, (size_t)n);
-    else o->capacity = 0; /* so that later bytes do not follow a gap */
-    for (k = o->n; k < o->n + n && k < o->n_cells; k++) o->cells[k].prev = (int32_t)origin;
-    o->n += n;
-    TFM__COUNT_TEXT(n);
-}
-
-/* Two neighbours that would make one symbol. */
-typedef struct tfm__pair {
-    int32_t rank;       /* the pair with the highest rank is merged first */
-    int32_t left, size; /* the byte at which the pair begins, and its bytes */
-    int32_t symbol;     /* the symbol that replaces both */
-} tfm__pair;
-
-/* Scratch to cut a text, whose normalized form has n bytes. */
-struct tfm__lattice {
-    const tfm__side *side;
-    char *text;
-    tfm__cell *cells; /* [n + 1] */
-    tfm__pair *heap;  /* BPE: [2 n], because a merge removes one pair and adds at most two */
-    int32_t *splits;  /* BPE: [pieces], the bytes of the left half of an unused piece seen last */
-    int32_t n, n_heap, n_splits;
-    int32_t end; /* BPE: the end of the symbols that were appended so far */
-    int has_ids; /* BPE: symbols are ids, so two pairs with the same bytes may differ */
-    /* BPE: sets rank and symbol of the pair at left; returns 0 if the two make no symbol */
-    int (*find_pair)(tfm__lattice *b, int32_t left, tfm__pair *pair);
-};
-
-/* Where a text has been cut into tokens up to now, one token after the other. */
-struct tfm__token_cursor {
-    const tfm__side *side;
-    const tfm__tokenizer *kind;
-    tfm_text_form form;
-    tfm_text source; /* the text, without a language's label of offset bytes before it */
-    size_t offset;
-    tfm_text text;      /* what is cut: the source, with marks (pieces), or normalized */
-    size_t at;          /* where the next token begins */
-    size_t first, last; /* the character whose bytes are the next tokens; bytes has them */
-    char bytes[4];
-    tfm__cell *cells; /* NULL: the kind does not normalize */
-};
-
-struct tfm__token {
-    size_t begin, end; /* in what is cut */
-    tfm_text text;     /* the whole characters of which it has bytes; not set for added tokens */
-    int32_t id;        /* -1: not in the vocabulary */
-};
-
-/* Sets *token, except its id, to bytes begin to end - 1, and goes on behind them. */
-static void tfm__cursor_take(tfm__token_cursor *c, tfm__token *token, size_t begin, size_t end) {
-    token->begin = begin;
-    token->end = c->at = end;
-    while (tfm__is_inside(c->text.data, c->text.size, begin)) begin--;
-    while (tfm__is_inside(c->text.data, c->text.size, end)) end++;
-    token->text = tfm_text_make(c->text.data + begin, end - begin);
-}
-
-/* ---- byte-pair encoding ---- */
-
-static int tfm__pair_first(const tfm__pair *a, const tfm__pair *b) {
-    return a->rank != b->rank ? a->rank > b->rank : a->left < b->left;
-}
-
-/* Puts the symbol at left and its right neighbour into the heap if they make a symbol. */
-static void tfm__bpe_push(tfm__lattice *b, int32_t left) {
-    const tfm__cell *l = &b->cells[left], *r = l + l->next;
-    tfm__pair pair;
-    int32_t i;
-    if (left + l->next == b->end || l->id < 0 || r->id < -1 || !b->find_pair(b, left, &pair))
-        return;
-    pair.left = left;
-    pair.size = l->next + r->next;
-    for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2) {
-        b->heap[i] = b->heap[(i - 1) / 2];
-        TFM__COUNT_TEXT(1);
-    }
-    b->heap[i] = pair;
-}
-
-/* Appends a symbol of size bytes in cell at. last is the symbol before it, or -1. */
-static void tfm__bpe_append(tfm__lattice *b, int32_t at, int32_t size, int32_t last) {
-    b->cells[at].next = size;
-    b->cells[at].prev = last;
-    b->end = at + size;
-    if (last >= 0) tfm__bpe_push(b, last);
-}
-
-static tfm__pair tfm__bpe_pop(tfm__lattice *b) {
-    tfm__pair top = b->heap[0], last = b->heap[--b->n_heap];
-    int32_t i = 0, child;
-    for (; (child = 2 * i + 1) < b->n_heap; i = child) {
-        if (child + 1 < b->n_heap && tfm__pair_first(&b->heap[child + 1], &b->heap[child])) child++;
-        if (!tfm__pair_first(&b->heap[child], &last)) break;
-        b->heap[i] = b->heap[child];
-        TFM__COUNT_TEXT(1);
-    }
-    b->heap[i] = last;
-    return top;
-}
-
-/* Merges pairs until none is left. */
-static void tfm__bpe_merge(tfm__lattice *b) {
-    while (b->n_heap) {
-        tfm__pair top = tfm__bpe_pop(b), now;
-        tfm__cell *l = &b->cells[top.left], *r;
-        int32_t right = top.left + l->next;
-        /* skipped: since the pair was pushed, one of the two was merged with another symbol */
-        if (l->next == 0 || right >= b->end) continue;
-        r = &b->cells[right];
-        if (l->next + r->next != top.size) continue;
-        if (b->has_ids && !b->find_pair(b, top.left, &now))
-            continue; /* same bytes, other symbols */
-        l->next = top.size;
-        l->id = top.symbol;
-        r->next = 0;
-        if (top.left + top.size < b->end) b->cells[top.left + top.size].prev = top.left;
-        if (l->prev >= 0) tfm__bpe_push(b, l->prev);
-        tfm__bpe_push(b, top.left);
-    }
-}
-
-/* ---- tokens to text ---- */
-
-/* Of an id of the target: it is not a piece; it has no text. */
-enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 };
-
-/* In TFM_TEXT_FORM_ESCAPED a backslash and letter i stand for character i. */
-static const char tfm__escape_letters[] = "stnvfr\\", tfm__escaped[] = " \t\n\v\f\r\\";
-
-/* Returns size + n, or SIZE_MAX if the sum does not fit: with tokens of a megabyte, 32 bits are
-   soon full. No buffer has room for SIZE_MAX bytes and the end. */
-static size_t tfm__more(size_t size, size_t n) { return n > SIZE_MAX - size ? SIZE_MAX : size + n; }
-
-/* A text under construction; if out is NULL, only its size is counted. */
-struct tfm__joined {
-    const tfm__side *side;
-    tfm_text_form form;
-    char *out;
-    size_t size;
-    int started;                /* something was written */
-    const tfm__charsmap *rules; /* of denormalization; NULL: none */
-    int64_t n_held;             /* bytes in held, to which the rules are not applied yet */
-    char held[2 * TFM__LONGEST_RULE];
-    char bytes[4]; /* bytes that may begin a character, not written yet */
-    int n_bytes;
-    int clean_up;     /* spaces before punctuation are dropped */
-    char clean[3][4]; /* bytes that each pass holds because a rule may begin with them */
-    int n_clean[3];
-};
-
-/* Drops spaces as transformers' clean-up does, which makes its replacements in three passes over
-   the text. Here each pass takes one byte after the other. It holds bytes that a rule may begin
-   with, drops the spaces of a rule that is complete, and passes all other bytes on; pass 3 writes
-   them. */
-static void tfm__join_clean(tfm__joined *j, int pass, char byte) {
-    static const char *const rules[3][6] = {
-        {" .", " ?", " !", " ,"}, {" ' "}, {" n't", " 'm", " 's", " 've", " 're"}};
-    char *held = j->clean[pass % 3];
-    int i, k, n;
-    if (pass == 3) {
-        if (j->out) j->out[j->size] = byte;
-        j->size = tfm__more(j->size, 1);
-        return;
-    }
-    held[j->n_clean[pass]++] = byte;
-    while ((n = j->n_clean[pass]) > 0) {
-        for (i = 0; rules[pass][i] && strncmp(rules[pass][i], held, (size_t)n) != 0;) i++;
-        if (rules[pass][i] && rules[pass][i][n]) return;
-        if (!rules[pass][i]) n = 1;
-        for (k = 0; k < n; k++)
-            if (n == 1 || held[k] != ' ') tfm__join_clean(j, pass + 1, held[k]);
-        j->n_clean[pass] -= n;
-        memmove(held, held + n, (size_t)j->n_clean[pass]);
-    }
-}
-
-static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
-    int64_t k;
-    TFM__COUNT_TEXT(n);
-    for (k = 0; k < n && j->clean_up; k++) tfm__join_clean(j, 0, bytes[k]);
-    if (j->clean_up) return;
-    if (j->out) memcpy(j->out + j->size, bytes, (size_t)n);
-    j->size = tfm__more(j->size, (size_t)n);
-}
-
-/* Applies the rules to the held bytes but the last, which a rule may need with later bytes. */
-static void tfm__join_held(tfm__joined *j, int64_t last) {
-    const char *result;
-    int64_t at = 0, n;
-    while (j->n_held - at > last) {
-        at += tfm__mapped_prefix(j->rules, j->held + at, j->n_held - at, &result, &n);
-        tfm__join_result(j, result, n);
-    }
-    j->n_held -= at;
-    memmove(j->held, j->held + at, (size_t)j->n_held);
-}
-
-static void tfm__join_bytes(tfm__joined *j, const char *bytes, int64_t n) {
-    if (n) j->started = 1;
-    if (!j->rules) tfm__join_result(j, bytes, n);
-    for (; j->rules && n; n--) {
-        j->held[j->n_held++] = *bytes++;
-        if (j->n_held == (int64_t)sizeof j->held) tfm__join_held(j, TFM__LONGEST_RULE);
-    }
-}
-
-/* Appends a token, escaped if the form is. */
-static void tfm__join_text(tfm__joined *j, const char *token, int64_t size) {
-    char escape[6] = "\\u";
-    int64_t k;
-    int n, i;
-    if (j->form != TFM_TEXT_FORM_ESCAPED) {
-        tfm__join_bytes(j, token, size);
-        return;
-    }
-    for (k = 0; k < size; k += n) {
-        uint32_t c = 0;
-        const char *plain;
-        n = tfm__utf8_next(token + k, (size_t)(size - k), &c);
-        plain = c < 0x80 ? (const char *)memchr(tfm__escaped, (int)c, sizeof tfm__escaped) : NULL;
-        if (!c || (!plain && (c < 0x20 || (c - 0x7F) < 0x21 || tfm__is_space(c)))) {
-            escape[1] = 'u';
-            for (i = 0; i < 4; i++) escape[2 + i] = "0123456789ABCDEF"[c >> (12 - 4 * i) & 15];
-            tfm__join_bytes(j, escape, 6);
-        } else if (plain) {
-            escape[1] = tfm__escape_letters[plain - tfm__escaped];
-            tfm__join_bytes(j, escape, 2);
-        } else {
-            tfm__join_bytes(j, token + k, n);
-        }
-    }
-}
-
-/* Appends a token in which U+2581 stands for a space. */
-static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
-    int32_t drop = j->started ? 0 : j->side->marks;
-    int64_t k, n;
-    for (k = 0; drop && tfm__begins_with_mark(token + k, size - k); drop--) {
-        k += TFM__SPACE_PIECE;
-        if (j->side->marks_once) j->started = 1;
-    }
-    for (; k < size; k += n) {
-        for (n = 0; k + n < size && !tfm__begins_with_mark(token + k + n, size - k - n);) n++;
-        tfm__join_bytes(j, n ? token + k : " ", n ? n : 1);
-        if (!n) n = TFM__SPACE_PIECE;
-    }
-}
-
-/* Returns whether n <= 4 bytes begin a character, which the least or greatest others complete. */
-static int tfm__utf8_begins(const char *bytes, int n) {
-    char least[] = "\x80\x80\x80\x80", greatest[] = "\xBF\xBF\xBF\xBF";
-    uint32_t c;
-    memcpy(least, bytes, (size_t)n);
-    memcpy(greatest, bytes, (size_t)n);
-    return tfm__utf8_next(least, 4, &c) >= n || tfm__utf8_next(greatest, 4, &c) >= n;
-}
-
-/* Writes U+FFFD for the held bytes, which are in no character, or drops them (see broken). */
-static void tfm__join_broken(tfm__joined *j) {
-    int broken = j->side->tokenizer->broken, n = broken > 0 ? j->n_bytes : !broken && j->n_bytes;
-    j->n_bytes = 0;
-    while (n--) tfm__join_bytes(j, tfm__replacement, TFM__REPLACEMENT);
-}
-
-/* Appends a byte of a character; its other bytes may be in other tokens. */
-static void tfm__join_byte(tfm__joined *j, int byte) {
-    uint32_t character;
-    int n;
-    for (;;) {
-        j->bytes[j->n_bytes] = (char)byte;
-        n = j->n_bytes + 1;
-        if (tfm__utf8_begins(j->bytes, n)) break;
-        if (!j->n_bytes) j->n_bytes = 1, n = 0;
-        tfm__join_broken(j);
-        if (!n) return; /* no character begins with this byte */
-    }
-    j->n_bytes = n;
-    if (tfm__utf8_next(j->bytes, (size_t)n, &character) != n) return;
-    j->n_bytes = 0;
-    tfm__join_text(j, j->bytes, n);
-}
-
-/* Returns the spelling of a token, or NULL if it has no text, as rows beyond the vocabulary. */
-static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id) {
-    const tfm__vocabulary *v = &j->side->vocabulary;
-    if (j->form == TFM_TEXT_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n)
-        return NULL;
-    return &v->spellings[v->tokens[id]];
-}
-
-/* >>vocabulary ====================================================================================
-   27. VOCABULARIES
-   A vocabulary is the lines of a U8 tensor. The first spelling of a line is the token. The others
-   read as the same id: the traditional form of a character, its full-width form. A look-up bisects
-   the sorted spellings. A hash table would be slow if a hostile file had many spellings with one
-   hash.
-   ============================================================================================== */
-
-/* Compares by bytes, then by length: the order of the sorted spellings. */
-static int tfm__compare_spellings(const void *a, const void *b) {
-    const tfm__spelling *x = (const tfm__spelling *)a, *y = (const tfm__spelling *)b;
-    int order = memcmp(x->text, y->text, (size_t)tfm__min(x->size, y->size));
-    TFM__COUNT_TEXT(1 + tfm__min(x->size, y->size));
-    return order ? order : x->size < y->size ? -1 : x->size > y->size;
-}
-
-static const tfm__spelling *tfm__sorted(const tfm__vocabulary *v, int64_t i) {
-    return (const tfm__spelling *)v->sorted[i];
-}
-
-/* Returns the id of the spelling that compares equal to key, or -1. */
-static int32_t tfm__find_like(const tfm__vocabulary *v, const void *key, tfm__compare compare) {
-    int64_t i = tfm__lower_bound(v->sorted, v->n_spellings, key, compare);
-    return i < v->n_spellings && compare(v->sorted[i], key) == 0 ? tfm__sorted(v, i)->id : -1;
-}
-static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64_t size) {
-    tfm__spelling wanted = {text, (int32_t)size, 0};
-    return tfm__find_like(v, &wanted, tfm__compare_spellings);
-}
-
-static int tfm__is_line_end(int c) { return c == '\n' || c == '\t'; }
-
-/* Compares two spellings in the tensor's text, each up to its TAB or newline, in the same order. */
-static int tfm__compare_lines(const void *a, const void *b) {
-    const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
-    for (; *x == *y && !tfm__is_line_end(*x); x++) y++;
-    TFM__COUNT_TEXT(1 + (x - (const unsigned char *)a));
-    if (tfm__is_line_end(*x)) return tfm__is_line_end(*y) - 1;
-    return tfm__is_line_end(*y) || *x > *y ? 1 : -1;
-}
-
-/* Returns the first 8 bytes of a line or spelling, zeros after it, as a number in their order. */
-static uint64_t tfm__sort_key(const void *item, int is_line) {
-    const tfm__spelling *s = is_line ? NULL : (const tfm__spelling *)item;
-    const char *text = s ? s->text : (const char *)item;
-    uint64_t key = 0;
-    int i;
-    for (i = 0; i < 8 && (s ? i < s->size : !tfm__is_line_end(text[i])); i++)
-        key |= (uint64_t)(unsigned char)text[i] << (56 - 8 * i);
-    return key;
-}
-
-/* Returns the line, from 0, of a byte of the text, while v->tokens has the offsets of lines. */
-static int64_t tfm__line_of(const tfm__vocabulary *v, const void *at) {
-    int64_t line = 0;
-    TFM__BISECT(line, v->n, middle, v->text + v->tokens[middle] <= (const char *)at)
-    return line - 1;
-}
-
-/* Where the reader of a text's tensor is, for messages, and where it takes memory. */
-typedef struct tfm__text_reader {
-    const char *name;            /* of the tensor */
-    const unsigned char *begin;  /* SentencePiece: of its bytes */
-    tfm__pool *pool, *temporary; /* the model's; one that goes when loading is done */
-    tfm_tensor order;            /* of a packed file; without data: to be made */
-    int part;                    /* SentencePiece: TFM__SPM_ ..., 0: the pieces together */
-    int64_t piece;               /* that is being read */
-    char own_name[TFM__NAME];
-    tfm_error *err;
-} tfm__text_reader;
-
-/* Sorts n items by their first 8 bytes, the last byte first, and then equal ones by comparison. */
-static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64_t n,
-                                  tfm__compare compare, int are_lines) {
-    uint64_t *keys, *keys_to, *keys_swap;
-    void **from = items, **to, **swap;
-    int64_t counts[8][256], i, end;
-    int byte, k;
-    if (n < 2) return TFM_OK;
-    TFM__TRY(TFM__NEW(r->temporary, n, &keys, r->err));
-    TFM__TRY(TFM__NEW(r->temporary, n, &keys_to, r->err));
-    TFM__TRY(TFM__NEW(r->temporary, n, &to, r->err));
-    memset(counts, 0, sizeof counts);
-    for (i = 0; i < n; i++) {
-        keys[i] = tfm__sort_key(items[i], are_lines);
-        for (byte = 0; byte < 8; byte++) counts[byte][keys[i] >> 8 * byte & 255]++;
-    }
-    for (byte = 0; byte < 8; byte++) {
-        int64_t *place = counts[byte], sum = 0, count;
-        if (place[keys[0] >> 8 * byte & 255] == n) continue; /* all have the same */
-        for (k = 0; k < 256; k++) count = place[k], place[k] = sum, sum += count;
-        for (i = 0; i < n; i++) {
-            int64_t at = place[keys[i] >> 8 * byte & 255]++;
-            keys_to[at] = keys[i], to[at] = from[i];
-        }
-        keys_swap = keys, keys = keys_to, keys_to = keys_swap;
-        swap = from, from = to, to = swap;
-    }
-    if (from != items) memcpy(items, from, (size_t)n * sizeof *items);
-    TFM__COUNT_TEXT(16 * n);
-    for (i = 0; i < n; i = end) {
-        for (end = i + 1; end < n && keys[end] == keys[i];) end++;
-        if (end > i + 1) tfm__sort(items + i, end - i, compare);
-    }
-    return TFM_OK;
-}
-
-/* Returns how many bytes two spellings share at the front, or -1 if b does not come after a. */
-static int16_t tfm__shared_bytes(const tfm__spelling *a, const tfm__spelling *b) {
-    int32_t n = 0;
-    while (n < a->size && n < b->size && a->text[n] == b->text[n]) n++;
-    TFM__COUNT_TEXT(1 + n);
-    if (n == b->size) return -1;
-    if (n < a->size && (unsigned char)a->text[n] > (unsigned char)b->text[n]) return -1;
-    return (int16_t)n; /* a piece has at most 7999 bytes */
-}
-
-/* Sorts n lines, or with shared an array of n spellings, and sets shared to the bytes that each one
-   shares with the one before. The order of a packed file, NAME_sorted, has their places, and is
-   checked. *same is the place of the first item that is equal to the one before, or 0. */
-static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n,
-                                 int16_t *shared, int64_t *same) {
-    const tfm__compare compare = shared ? tfm__compare_spellings : tfm__compare_lines;
-    const unsigned char *at = (const unsigned char *)r->order.data;
-    tfm__spelling *first = shared ? (tfm__spelling *)items[0] : NULL;
-    void **unsorted = NULL;
-    int64_t i;
-    if (shared) shared[0] = 0;
-    if (!at) {
-        TFM__TRY(tfm__sort_keyed(r, items, n, compare, !shared));
-    } else if (r->order.dims[0] != n) {
-        return TFM__FAIL_TENSOR(r, "tensor '%s_sorted' is %t, expected [%i]", r->name, &r->order,
-                                n);
-    } else {
-        if (!shared) {
-            TFM__TRY(TFM__NEW(r->temporary, n, &unsorted, r->err));
-            memcpy(unsorted, items, (size_t)n * sizeof *items);
-        }
-        for (i = 0; i < n; i++) {
-            int64_t place = tfm__u32_at(at, i);
-            if (place >= n)
-                return TFM__FAIL_TENSOR(r, "tensor '%s_sorted': element %i is %i, of %i", r->name,
-                                        i, place, n);
-            items[i] = shared ? (void *)(first + place) : unsorted[place];
-        }
-    }
-    for (i = 1; i < n; i++)
-        if (!shared ? compare(items[i - 1], items[i]) >= 0
-                    : (shared[i] = tfm__shared_bytes((tfm__spelling *)items[i - 1],
-                                                     (tfm__spelling *)items[i])) < 0)
-            break;
-    *same = i < n ? i : 0;
-    if (*same && at)
-        return TFM__FAIL_TENSOR(r, "tensor '%s_sorted': element %i does not come next", r->name, i);
-    return TFM_OK;
-}
-
-/* Checks lines and spellings, and sorts them for look-up. expected: rows of the embedding, which
-   must be as many as lines. Until tfm__build_vocabulary a spelling is its address alone, and
-   v->tokens has the offsets of lines: for a file of single letters at most four times its size. */
-static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabulary *v,
-                                       const char *text, int64_t size, int32_t expected) {
-    int64_t lines = 0, spellings = 0, i, begin, fault, same = 0;
-    const char *name = r->name;
-    void **sorted;
-    if (size > INT32_MAX)
-        return TFM__FAIL_TENSOR(r, "%s has %i bytes, more than 2147483647", name, size);
-    fault = tfm__utf8_fault(text, (size_t)size);
-    if (fault >= 0) return tfm__fail(r->err, TFM_E_UTF8, "%s: byte %i is not UTF-8", name, fault);
-    for (i = begin = 0; i < size; i++) {
-        if (text[i] == 0) return TFM__FAIL_TENSOR(r, "%s: byte %i is NUL", name, i);
-        if (!tfm__is_line_end(text[i])) continue;
-        if (i == begin)
-            return TFM__FAIL_TENSOR(r, "%s: line %i has an empty token", name, lines + 1);
-        if (text[i] == '\n') lines++;
-        spellings++;
-        begin = i + 1;
-    }
-    if (size && text[size - 1] != '\n')
-        return TFM__FAIL_TENSOR(r, "%s: the last line has no end", name);
-    if (lines != expected)
-        return TFM__FAIL_TENSOR(r, "%s has %i lines, its embedding %i rows", name, lines,
-                                (int64_t)expected);
-    TFM__TRY(TFM__NEW(r->pool, spellings, &v->sorted, r->err));
-    TFM__TRY(TFM__NEW(r->pool, lines, &v->tokens, r->err));
-    sorted = v->sorted;
-    for (i = begin = lines = 0; i < size; i++) {
-        if (!tfm__is_line_end(text[i])) continue;
-        if (begin == 0 || text[begin - 1] == '\n') v->tokens[lines++] = begin;
-        *sorted++ = (void *)(text + begin);
-        begin = i + 1;
-    }
-    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, NULL, &same));
-    v->text = text;
-    v->n = (int32_t)lines;
-    v->n_spellings = spellings;
-    if (!same) return TFM_OK;
-    i = tfm__line_of(v, v->sorted[same - 1]);
-    lines = tfm__line_of(v, v->sorted[same]);
-    return TFM__FAIL_TENSOR(r, "%s: lines %i and %i have the same token", name,
-                            tfm__min(i, lines) + 1, tfm__max(i, lines) + 1);
-}
-
-/* Builds the sorted spellings of a checked text. */
-static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm_error *err) {
-    int64_t i;
-    TFM__TRY(TFM__NEW(pool, v->n_spellings, &v->spellings, err));
-    for (i = 0; i < v->n_spellings; i++) {
-        tfm__spelling *s = &v->spellings[i];
-        s->text = (const char *)v->sorted[i];
-        s->size = 0;
-        while (!tfm__is_line_end(s->text[s->size])) s->size++;
-        s->id = (int32_t)tfm__line_of(v, s->text);
-        v->sorted[i] = s;
-    }
-    for (i = 0; i < v->n_spellings; i++) { /* the offsets of lines are not used any more */
-        const tfm__spelling *s = &v->spellings[i];
-        if (s->text == v->text || s->text[-1] == '\n') v->tokens[s->id] = i;
-    }
-    return TFM_OK;
-}
-
-/* Returns the first of sorted spellings low to high - 1, alike before byte at, with c or more
-   there. */
-static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, int32_t at,
-                                   int c) {
-    TFM__BISECT(low, high, middle,
-                tfm__sorted(v, middle)->size <= at ||
-                    (unsigned char)tfm__sorted(v, middle)->text[at] < c)
-    return low;
-}
-
-/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1, and sets
-   *bytes to how many bytes of the text it takes. Spellings of the side's special tokens do not
-   count. side and rules may be NULL. Each byte narrows the range of sorted spellings. */
-static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side,
-                                  const tfm__charsmap *rules, const char *text, size_t size,
-                                  size_t *bytes) {
-    int64_t low = 0, high = v->n_spellings, part = 1, k;
-    int32_t id = -1, depth = 0;
-    size_t n;
-    for (n = 0; n < size; n += (size_t)part) {
-        const tfm__spelling *first;
-        const char *out = text + n;
-        int64_t n_out = 1;
-        if (rules) part = tfm__mapped_prefix(rules, text + n, (int64_t)(size - n), &out, &n_out);
-        for (k = 0; k < n_out && low < high; k++, depth++) {
-            int c = (unsigned char)out[k];
-            low = tfm__first_spelling(v, low, high, depth, c);
-            high = tfm__first_spelling(v, low, high, depth, c + 1);
-        }
-        if (low == high) break;
-        first = tfm__sorted(v, low);
-        if (first->size == depth &&
-            !(side && (first->id == side->pad || first->id == side->unk ||
-                       first->id == side->start || first->id == side->end))) {
-            id = first->id;
-            *bytes = n + (size_t)part;
-        }
-    }
-    return id;
-}
-
-/* Reads one byte of an escaped token, or an escape, and writes the n bytes that it stands for. */
-static int64_t tfm__unescape(const char *text, int64_t size, char *out, int *n) {
-    const char *letter;
-    uint32_t c;
-    tfm__json j;
-    *out = *text;
-    *n = 1;
-    if (size < 2 || *text != '\\') return 1;
-    letter = (const char *)memchr(tfm__escape_letters, text[1], sizeof tfm__escape_letters - 1);
-    if (letter) {
-        *out = tfm__escaped[letter - tfm__escape_letters];
-        return 2;
-    }
-    j.begin = j.at = text + 2;
-    j.end = text + size;
-    if (text[1] != 'u' || !tfm__json_hex4(&j, &c) || (c >= 0xD800 && c < 0xE000)) return 1;
-    *n = (int)(tfm__utf8_put(out, c) - out);
-    return 6;
-}
-
-/* Compares a spelling and an escaped token, a tfm_text, in the order of the sorted spellings. */
-static int tfm__compare_escaped(const void *a, const void *b) {
-    const tfm__spelling *s = (const tfm__spelling *)a;
-    const tfm_text *token = (const tfm_text *)b;
-    int64_t at = 0, i = 0, size = (int64_t)token->size;
-    int order = 0, n;
-    char bytes[4];
-    for (; !order && at < size; i += n) {
-        at += tfm__unescape(token->data + at, size - at, bytes, &n);
-        order = memcmp(s->text + i, bytes, (size_t)tfm__min(s->size - i, n));
-        if (!order && s->size - i < n) order = -1;
-    }
-    return order ? order : i < s->size;
-}
-
-/* Returns the id of a token as a text of that form writes it, or -1. */
-static int32_t tfm__token_id(const tfm__vocabulary *v, tfm_text_form form, const tfm_text *token) {
-    if (form == TFM_TEXT_FORM_ESCAPED && memchr(token->data, '\\', token->size))
-        return tfm__find_like(v, token, tfm__compare_escaped);
-    return tfm__find_token(v, token->data, (int64_t)token->size);
-}
-
-/* ---- words, characters, pieces, bytes ---- */
-
-/* Begins to read tensor NAME_suffix of a side, t; without data: the file has none. */
-static tfm_status tfm__text_open(tfm__loader *l, const tfm__side *side, const char *suffix,
-                                 tfm__text_reader *r, tfm_tensor *t) {
-    memset(r, 0, sizeof *r);
-    r->name = r->own_name;
-    r->err = l->err;
-    r->pool = &l->model->pool;
-    r->temporary = &l->file->pool;
-    tfm__format(r->own_name, sizeof r->own_name, "%s_%s", side->name, suffix);
-    TFM__TRY(tfm__load_array(l, r->name, "", TFM_DTYPE_U8, 1, NULL, t));
-    if (!t->data || !l->packed) return TFM_OK;
-    return tfm__load_array(l, r->name, "_sorted", TFM_DTYPE_I32, 1, NULL, &r->order);
-}
-
-static tfm_status tfm__text_missing(tfm__loader *l, const tfm__side *side, const char *suffix) {
-    return TFM__FAIL_TENSOR(l, "tensor '%s_%s' is missing", side->name, suffix);
-}
-
-/* Loads a side's vocabulary. A target without one takes the source's, unless the target has a
-   SentencePiece model and the source has none. */
-static tfm_status tfm__vocabulary_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    int64_t rows = side->embedding->rows;
-    tfm__text_reader r;
-    tfm_tensor t;
-    TFM__TRY(tfm__text_open(l, side, "vocabulary", &r, &t));
-    if (t.data)
-        return tfm__read_vocabulary(&r, &side->vocabulary, (const char *)t.data, t.dims[0],
-                                    (int32_t)rows);
-    if (!shared || !shared->vocabulary.text || (side->spm && !shared->spm)) return TFM_OK;
-    if (shared->vocabulary.n != rows)
-        return TFM__FAIL_TENSOR(
-            l, "tensor 'tgt_vocabulary' is missing, and src_vocabulary has %d tokens, expected %i",
-            shared->vocabulary.n, rows);
-    side->vocabulary = shared->vocabulary;
-    return TFM_OK;
-}
-
-/* Cuts a word, or a token in a form with tokens. */
-static int tfm__words_next(tfm__token_cursor *c, tfm__token *token) {
-    size_t begin = c->at + tfm__run(&c->text, c->at, 1);
-    if (begin >= c->text.size) return 0;
-    tfm__cursor_take(c, token, begin, begin + tfm__run(&c->text, begin, 0));
-    token->id = tfm__token_id(&c->side->vocabulary, c->form, &token->text);
-    return 1;
-}
-
-static void tfm__words_join(tfm__joined *j, int32_t id) {
-    const tfm__spelling *s = tfm__join_spelling(j, id);
-    if (s && j->started) tfm__join_bytes(j, " ", 1);
-    if (s) tfm__join_text(j, s->text, s->size);
-}
-
-/* Cuts a character. Whitespace between characters is a token only if the vocabulary has it. */
-static int tfm__characters_next(tfm__token_cursor *c, tfm__token *token) {
-    const tfm__vocabulary *v = &c->side->vocabulary;
-    size_t at = c->at, begin = at + tfm__run(&c->text, at, 1);
-    if (begin >= c->text.size) return 0;
-    if (begin > at && at > 0) {
-        tfm__cursor_take(c, token, at, begin);
-        token->id = tfm__find_token(v, tfm__space_piece, TFM__SPACE_PIECE);
-        if (token->id >= 0) return 1;
-    }
-    tfm__cursor_take(c, token, begin,
-                     begin + (size_t)tfm__utf8_size((unsigned char)c->text.data[begin]));
-    token->id = tfm__find_token(v, token->text.data, (int64_t)token->text.size);
-    return 1;
-}
-
-/* Writes a character or a piece. */
-static void tfm__pieces_join(tfm__joined *j, int32_t id) {
-    const tfm__spelling *s = tfm__join_spelling(j, id);
-    if (s) tfm__join_token(j, s->text, s->size);
-}
-
-/* Writes a mark before each word, as pieces have it. */
-static tfm_status tfm__pieces_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
-    tfm_arena all = tfm__scratch_begin(scratch);
-    size_t at = 0, word, n = 0;
-    char *out = NULL;
-    TFM__TRY(TFM__TAKE(&all, 4 * (int64_t)c->text.size + TFM__SPACE_PIECE, 1, &out, err));
-    TFM__TRY(tfm__scratch_end(scratch, &all, err));
-    if (scratch->measuring) return TFM_OK;
-    for (;; at += word) {
-        at += tfm__run(&c->text, at, 1);
-        word = tfm__run(&c->text, at, 0);
-        if (!word) break;
-        memcpy(out + n, tfm__space_piece, TFM__SPACE_PIECE);
-        memcpy(out + n + TFM__SPACE_PIECE, c->text.data + at, word);
-        n += TFM__SPACE_PIECE + word;
-    }
-    c->text = tfm_text_make(out, n);
-    return TFM_OK;
-}
-
-/* Cuts the longest piece. A run of unknown characters is one token. */
-static int tfm__pieces_next(tfm__token_cursor *c, tfm__token *token) {
-    const char *text = c->text.data;
-    size_t begin = c->at, at = begin, n = 0;
-    token->id = -1;
-    while (at < c->text.size && token->id < 0) {
-        int32_t id;
-        n = (size_t)tfm__utf8_size((unsigned char)text[at]);
-        id = tfm__longest_token(&c->side->vocabulary, c->side, NULL, text + at, c->text.size - at,
-                                &n);
-        if (id >= 0 && at > begin) break; /* behind unknown ones */
-        at += n;
-        token->id = id;
-    }
-    tfm__cursor_take(c, token, begin, at);
-    return at > begin;
-}
-
-/* Loads a side whose tokens are the bytes of UTF-8. A vocabulary spells its added tokens alone. */
-static tfm_status tfm__bytes_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    int32_t rows = (int32_t)side->embedding->rows;
-    side->first_byte = l->model->config.byte_offset;
-    side->has_bytes = 1;
-    side->unk = -1;
-    if (side->first_byte > (int64_t)rows - 256)
-        return TFM__FAIL_CONFIG(l->err,
-                                "'%s_text' is bytes from id %d on, the vocabulary has %d tokens",
-                                side->name, side->first_byte, rows);
-    return tfm__vocabulary_load(l, side, shared && shared->has_bytes ? shared : NULL);
-}
-
-/* Cuts a byte. An escape may stand for several bytes, which have its span together. */
-static int tfm__bytes_next(tfm__token_cursor *c, tfm__token *token) {
-    const char *at = c->text.data + c->at;
-    int64_t taken = 0;
-    int n = 1;
-    if (c->first >= c->last) {
-        if (c->at >= c->text.size) return 0;
-        taken = 1;
-        c->bytes[0] = *at;
-        if (c->form == TFM_TEXT_FORM_ESCAPED)
-            taken = tfm__unescape(at, (int64_t)(c->text.size - c->at), c->bytes, &n);
-        c->first = 0;
-        c->last = (size_t)n;
-    }
-    tfm__cursor_take(c, token, c->at, c->at + (size_t)taken);
-    token->id = c->side->first_byte + (unsigned char)c->bytes[c->first++];
-    TFM__COUNT_TEXT(1);
-    return 1;
-}
-
-/* Writes a byte, or an added token that gives text. */
-static void tfm__bytes_join(tfm__joined *j, int32_t id) {
-    const tfm__side *side = j->side;
-    int64_t byte = (int64_t)id - side->first_byte;
-    if (byte >= 0 && byte < 256) {
-        tfm__join_byte(j, (int)byte);
-    } else if (side->pieces && side->pieces[id] != TFM__ID_DROPPED) {
-        const tfm__spelling *s = tfm__join_spelling(j, id);
-        tfm__join_broken(j);
-        tfm__join_text(j, s->text, s->size);
-    }
-}
-
-/* >>sentencepiece =================================================================================
-   28. SENTENCEPIECE
-   The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
-   its own model file, which is written as protocol buffers. It gives the same ids as the package
-   sentencepiece 0.2.3, also where two ways to cut a text have the same score
-   (tests/compare/compare_sentencepiece.py). The reader checks all that the other parts rely on.
-   Legend: n bytes of normalized text; a piece's id is its position in the file.
-   ============================================================================================== */
-
-/* Types of pieces. A user-defined piece is neither normalized nor cut. */
-enum { TFM__PIECE_NORMAL = 1, TFM__PIECE_UNKNOWN, TFM__PIECE_CONTROL };
-enum { TFM__PIECE_USER = 4, TFM__PIECE_UNUSED, TFM__PIECE_BYTE };
-
-/* All pieces, in breadth-first order, so that the children of a node are neighbours. */
-typedef struct tfm__trie_node {
-    int32_t children; /* the first one; they end where those of the next node begin */
-    int32_t id;       /* the piece that ends here; -1 if there is none that a text can become */
-} tfm__trie_node;
-
-typedef struct tfm__trie {
-    tfm__trie_node *nodes; /* [n_nodes + 1]: node 0 is the root; the last only ends the children */
-    char *labels;          /* [n_nodes]: the byte that leads to a node from its parent */
-    int64_t n_nodes;
-    int32_t *levels, longest; /* [longest + 2]: nodes of each depth */
-    int16_t *shared;   /* until it is built: how many bytes sorted pieces share with the last one */
-    int32_t root[256]; /* the root's child by each byte, or -1: there are too many to search */
-} tfm__trie;
-
-/* Rules that replace bytes: the file's double array (Darts), and replacements that end with NUL. */
-struct tfm__charsmap {
-    const unsigned char *units; /* of 4 bytes, at any address; NULL: no rules */
-    const char *strings;
-};
-
-struct tfm__sentencepiece {
-    tfm__vocabulary vocabulary; /* the pieces by their spelling */
-    unsigned char *types;       /* [pieces] */
-    float *scores;              /* [pieces] */
-    tfm__trie trie;             /* of all pieces */
-    tfm__charsmap map, unmap;
-    const char *unk_surface; /* what the unknown piece becomes in text */
-    int64_t unk_surface_size;
-    int bpe, byte_fallback, has_unused, has_users;
-    int dummy_prefix, suffix, trim, escape; /* suffix: a space mark ends a word */
-    int cuts[2]; /* BPE: [0] no piece crosses the end of a space mark, [1] none its beginning */
-    int32_t unk, bytes[256];
-    float unk_score;
-    unsigned char plain[256]; /* 1: normalization keeps this byte, 2: it does if ASCII follows */
-};
-
-/* ---- protocol buffers: tag, value, tag, value ... ---- */
-
-enum { TFM__WIRE_VARINT = 0, TFM__WIRE_8 = 1, TFM__WIRE_BYTES = 2, TFM__WIRE_4 = 5 };
-
-typedef struct tfm__wire {
-    const unsigned char *at, *end;
-} tfm__wire;
-
-typedef struct tfm__wire_field {
-    uint64_t number;
-    int type;
-    uint64_t value; /* the value; of TFM__WIRE_BYTES, the number of bytes */
-    const unsigned char *bytes;
-} tfm__wire_field;
-
-/* Reads seven bits per byte, the lowest first. Returns 0 if the input ends or at over 64 bits. */
-static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
-    int shift;
-    *value = 0;
-    for (shift = 0; w->at < w->end; shift += 7) { /* the tenth byte is the last */
-        uint64_t byte = *w->at++;
-        if (shift == 63 && byte > 1) return 0;
-        *value |= (byte & 0x7F) << shift;
-        if (byte < 0x80) return 1;
-    }
-    return 0;
-}
-
-/* Reads the next field. Returns 1, at the end 0, at a fault or a group -1. */
-static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
-    uint64_t tag, size;
-    int fixed;
-    if (w->at == w->end) return 0;
-    if (*w->at < 0x80) tag = *w->at++; /* nearly always */
-    else if (!tfm__wire_varint(w, &tag)) return -1;
-    if (tag > UINT32_MAX || tag >> 3 == 0) return -1;
-    f->number = tag >> 3;
-    f->type = (int)(tag & 7);
-    fixed = f->type == TFM__WIRE_8 ? 8 : f->type == TFM__WIRE_4 ? 4 : 0;
-    if (!fixed && f->type != TFM__WIRE_VARINT && f->type != TFM__WIRE_BYTES) return -1;
-    if (!fixed && w->at < w->end && *w->at < 0x80) f->value = *w->at++;
-    else if (!fixed && !tfm__wire_varint(w, &f->value)) return -1;
-    size = f->type == TFM__WIRE_BYTES ? f->value : (uint64_t)fixed;
-    if (size > (uint64_t)(w->end - w->at)) return -1;
-    f->bytes = w->at;
-    if (fixed) f->value = tfm__little_endian(w->at, fixed);
-    w->at += size;
-    return 1;
-}
-
-/* Returns the message that a field of bytes holds. */
-static tfm__wire tfm__wire_inside(const tfm__wire_field *f) {
-    tfm__wire w = {f->bytes, f->bytes + f->value};
-    return w;
-}
-
-/* ---- the model file ---- */
-
-enum { TFM__SPM_PIECE = 1, TFM__SPM_TRAINER, TFM__SPM_NORMALIZER, TFM__SPM_DENORMALIZER = 5 };
-static const char *const tfm__spm_parts[] = {"pieces",          "a piece", "trainer_spec",
-                                             "normalizer_spec", NULL,      "denormalizer_spec"};
-
-/* Fails with "src_sentencepiece, piece 17: what more". */
-static tfm_status tfm__spm_fault(const tfm__text_reader *r, const char *what, const char *more) {
-    if (r->part == TFM__SPM_PIECE)
-        return TFM__FAIL_TENSOR(r, "%s, piece %i: %s%s", r->name, r->piece, what, more);
-    return TFM__FAIL_TENSOR(r, "%s, %s: %s%s", r->name, tfm__spm_parts[r->part], what, more);
-}
-
-/* The fields that this library knows: part, type, number, value if the field is absent, and name.
-   denormalizer_spec has those of normalizer_spec. */
-#define TFM__SPM_TABLE(X)                                                                          \
-    X(TEXT, PIECE, BYTES, 1, 0, "piece")                                                           \
-    X(SCORE, PIECE, 4, 2, 0, "score")                                                              \
-    X(TYPE, PIECE, VARINT, 3, TFM__PIECE_NORMAL, "type")                                           \
-    X(MODEL_TYPE, TRAINER, VARINT, 3, 1, "model_type")                                             \
-    X(SUFFIX, TRAINER, VARINT, 24, 0, "treat_whitespace_as_suffix")                                \
-    X(BYTES, TRAINER, VARINT, 35, 0, "byte_fallback")                                              \
-    X(UNK_SURFACE, TRAINER, BYTES, 44, 0, "unk_surface")                                           \
-    X(CHARSMAP, NORMALIZER, BYTES, 2, 0, "precompiled_charsmap")                                   \
-    X(DUMMY_PREFIX, NORMALIZER, VARINT, 3, 1, "add_dummy_prefix")                                  \
-    X(TRIM, NORMALIZER, VARINT, 4, 1, "remove_extra_whitespaces")                                  \
-    X(ESCAPE, NORMALIZER, VARINT, 5, 1, "escape_whitespaces")
-#define TFM__SPM_ID(id, part, type, number, absent, name) TFM__SPM_##id,
-#define TFM__SPM_ROW(id, part, type, number, absent, name) {TFM__WIRE_##type, number, absent, name},
-enum { TFM__SPM_TABLE(TFM__SPM_ID) TFM__SPM_FIELDS };
-static const struct {
-    int type;
-    uint64_t number, absent;
-    const char *name;
-} tfm__spm_fields[TFM__SPM_FIELDS] = {TFM__SPM_TABLE(TFM__SPM_ROW)};
-
-/* Reads the known fields of a part of the file, each at most once, and skips others. An absent
-   field has number 0 and its default value. Fields of other parts are not touched. */
-static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
-                                   tfm__wire_field *fields) {
-    static const int begins[] = {TFM__SPM_TEXT, TFM__SPM_MODEL_TYPE, TFM__SPM_CHARSMAP,
-                                 TFM__SPM_FIELDS};
-    int rows = part == TFM__SPM_DENORMALIZER ? TFM__SPM_NORMALIZER : part, i, got;
-    int first = begins[rows - 1], end = begins[rows];
-    tfm__wire_field f;
-    for (i = first; i < end; i++) { /* for each piece, and memset would be a call */
-        fields[i].number = 0;
-        fields[i].value = tfm__spm_fields[i].absent;
-        fields[i].bytes = NULL;
-    }
-    r->part = part;
-    while ((got = tfm__wire_next(&w, &f)) != 0) {
-        if (got < 0)
-            return TFM__FAIL_TENSOR(r, "%s, byte %i: malformed field of %s", r->name,
-                                    (int64_t)(w.at - r->begin), tfm__spm_parts[part]);
-        for (i = first; i < end && tfm__spm_fields[i].number != f.number;) i++;
-        if (i == end) continue;
-        if (fields[i].number) return tfm__spm_fault(r, "duplicate ", tfm__spm_fields[i].name);
-        if (f.type != tfm__spm_fields[i].type)
-            return tfm__spm_fault(r, tfm__spm_fields[i].name, " has the wrong wire type");
-        fields[i] = f;
-    }
-    return TFM_OK;
-}
-
-static uint32_t tfm__charsmap_unit(const tfm__charsmap *m, uint32_t i) {
-    const unsigned char *p = m->units + 4 * (size_t)i; /* compilers make one load of it */
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-/* Returns the offset of a node: the node's number XOR the offset is the base of its children. */
-static uint32_t tfm__charsmap_offset(uint32_t unit) { return (unit >> 10) << ((unit & 512) >> 6); }
-
-static int tfm__charsmap_step(const tfm__charsmap *m, uint32_t *node, char c) {
-    uint32_t child = *node ^ tfm__charsmap_offset(tfm__charsmap_unit(m, *node)) ^ (unsigned char)c;
-    if ((tfm__charsmap_unit(m, child) & 0x800000FF) != (unsigned char)c) return 0;
-    *node = child;
-    return 1;
-}
-
-/* Reads a charsmap: 4 bytes with the size of its trie, the trie, the strings. Afterwards a walk
-   needs no checks, because every node has its 256 possible children and its string inside. */
-static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_field *f,
-                                    tfm__charsmap *m) {
-    static const char *const name = "precompiled_charsmap: ";
-    uint64_t bytes = f->value < 4 ? 0 : tfm__little_endian(f->bytes, 4);
-    int64_t n_strings = (int64_t)(f->value - 4 - bytes), at, end;
-    uint32_t n_units = (uint32_t)bytes / 4, outside, i;
-    if (f->value == 0) return TFM_OK;
-    if (bytes < 1024 || bytes % 1024 || bytes >= f->value - 4)
-        return tfm__spm_fault(r, name, "its size does not fit its trie");
-    m->units = f->bytes + 4;
-    m->strings = (const char *)m->units + bytes;
-    if (m->strings[n_strings - 1] != 0)
-        return tfm__spm_fault(r, name, "its last string has no end");
-    if (tfm__utf8_fault(m->strings, (size_t)n_strings) >= 0)
-        return tfm__spm_fault(r, name, "its strings are not UTF-8");
-    for (at = 0; at < n_strings; at = end + 1) { /* end: the last NUL that is close enough */
-        end = tfm__min(at + TFM__LONGEST_RULE, n_strings - 1);
-        while (end >= at && m->strings[end]) end--;
-        if (end < at) return tfm__spm_fault(r, name, "a string has over 1024 bytes");
-    }
-    outside = tfm__charsmap_unit(m, 0) >> 31;
-    for (i = 0; i < n_units; i++) {
-        uint32_t unit = tfm__charsmap_unit(m, i), child = i ^ tfm__charsmap_offset(unit), leaf;
-        outside |= (~unit >> 31) & (child >= n_units); /* bit 31: a value, which has no child */
-        if ((unit & 0x80000100u) != 256 || outside) continue;
-        leaf = tfm__charsmap_unit(m, child) & 0x7FFFFFFF;
-        if (leaf >= n_strings || ((unsigned char)m->strings[leaf] & 0xC0) == 0x80)
-            return tfm__spm_fault(r, name, "its trie points outside its strings");
-    }
-    return outside ? tfm__spm_fault(r, name, "its trie points outside") : TFM_OK;
-}
-
-/* ---- the trie ---- */
-
-/* Returns 1 for a piece that text can become. BPE merges unused pieces to longer ones. */
-static int tfm__is_text_piece(const tfm__sentencepiece *p, int32_t id) {
-    return p->types[id] == TFM__PIECE_NORMAL || p->types[id] == TFM__PIECE_USER ||
-           (p->types[id] == TFM__PIECE_UNUSED && p->bpe);
-}
-
-/* The sorted pieces have the nodes of each depth in order, so a piece appends a node to each depth
-   beyond the bytes that it shares with the piece before. levels has the next node of each depth. */
-static void tfm__trie_build(tfm__sentencepiece *p) {
-    const tfm__vocabulary *v = &p->vocabulary;
-    tfm__trie_node *nodes = p->trie.nodes;
-    char *labels = p->trie.labels;
-    int32_t *next = p->trie.levels, at, depth, n = 0;
-    int64_t i;
-    for (depth = 0; depth < p->trie.longest + 2; depth++) {
-        at = next[depth];
-        next[depth] = n, n += at;
-    }
-    nodes[0].children = 1;
-    nodes[0].id = -1;
-    for (i = 0; i < v->n; i++) {
-        const tfm__spelling *s = tfm__sorted(v, i);
-        for (at = 0, depth = p->trie.shared[i]; depth < s->size; depth++) {
-            at = next[depth + 1]++;
-            labels[at] = s->text[depth];
-            nodes[at].children = next[depth + 2];
-            nodes[at].id = -1;
-        }
-        TFM__COUNT_TEXT(s->size);
-        if (tfm__is_text_piece(p, s->id)) nodes[at].id = s->id;
-    }
-    nodes[n].children = n;
-    memset(p->trie.root, -1, sizeof p->trie.root);
-    for (at = 1; at < nodes[1].children; at++) p->trie.root[(unsigned char)labels[at]] = at;
-}
-
-static int32_t tfm__trie_step(const tfm__trie *t, int32_t node, char c) {
-    int32_t child = t->nodes[node].children, end = t->nodes[node + 1].children;
-    if (node == 0) return t->root[(unsigned char)c];
-    /* most nodes have few children, whose labels are in one cache line */
-    while (child < end && t->labels[child] != c) child++;
-    return child < end ? child : -1;
-}
-/* Returns the node to which size bytes of text lead from node, or -1. */
-static int32_t tfm__trie_walk(const tfm__trie *t, int32_t node, const char *text, int32_t size) {
-    int32_t i;
-    for (i = 0; i < size && node >= 0; i++) node = tfm__trie_step(t, node, text[i]);
-    TFM__COUNT_TEXT(i);
-    return node;
-}
-/* Returns the piece that ends at a node, or -1. */
-static int32_t tfm__trie_piece(const tfm__trie *t, int32_t node) {
-    return node < 0 ? -1 : t->nodes[node].id;
-}
-
-/* ---- pieces and specs ---- */
-
-/* Returns 0 to 255 for "<0x00>" to "<0xFF>", else -1. */
-static int tfm__byte_of_piece(const char *text, int64_t size) {
-    static const char digits[] = "0123456789ABCDEF";
-    const char *high, *low;
-    if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
-    high = (const char *)memchr(digits, text[3], 16);
-    low = (const char *)memchr(digits, text[4], 16);
-    return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
-}
-
-/* Reads a piece as the package writes it, faster than tfm__spm_message: a text of under 128 bytes,
-   a score and perhaps a type, in this order. Returns 0 for others. */
-static int tfm__spm_short_piece(tfm__wire w, tfm__wire_field *f) {
-    int64_t size = w.end - w.at < 7 ? 0 : w.at[1], typed = w.end - w.at == size + 9;
-    const unsigned char *score;
-    if (w.end - w.at != size + 7 + 2 * typed || w.at[0] != (1 << 3 | TFM__WIRE_BYTES)) return 0;
-    score = w.at + 2 + size;
-    if (size > 127 || score[0] != (2 << 3 | TFM__WIRE_4)) return 0;
-    f[TFM__SPM_TEXT].bytes = w.at + 2;
-    f[TFM__SPM_TEXT].value = (uint64_t)size;
-    f[TFM__SPM_SCORE].value = tfm__little_endian(score + 1, 4);
-    f[TFM__SPM_TYPE].value = (uint64_t)(typed ? score[6] : (int)TFM__PIECE_NORMAL);
-    return !typed || (score[5] == (3 << 3 | TFM__WIRE_VARINT) && score[6] < 0x80);
-}
-
-/* Reads a piece. trainer_spec comes before, because it says whether pieces of bytes are allowed. */
-static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm__wire w) {
-    tfm__wire_field f[TFM__SPM_FIELDS];
-    tfm__spelling *s = &p->vocabulary.spellings[r->piece];
-    int32_t id = (int32_t)r->piece;
-    uint64_t type;
-    int byte;
-    r->part = TFM__SPM_PIECE;
-    if (!tfm__spm_short_piece(w, f)) TFM__TRY(tfm__spm_message(r, TFM__SPM_PIECE, w, f));
-    s->text = (const char *)f[TFM__SPM_TEXT].bytes;
-    if (f[TFM__SPM_TEXT].value >= 8000) return tfm__spm_fault(r, "it has over 7999 bytes", "");
-    s->size = (int32_t)f[TFM__SPM_TEXT].value;
-    s->id = id;
-    if (p->trie.longest < s->size) p->trie.longest = s->size;
-    p->vocabulary.tokens[id] = id;
-    p->vocabulary.sorted[id] = s;
-    type = f[TFM__SPM_TYPE].value;
-    if (type < TFM__PIECE_NORMAL || type > TFM__PIECE_BYTE)
-        return tfm__spm_fault(r, "its type is unknown", "");
-    p->scores[id] = tfm__float_from_bits((uint32_t)f[TFM__SPM_SCORE].value);
-    if (!(p->scores[id] - p->scores[id] == 0))
-        return tfm__spm_fault(r, "its score is not finite", "");
-    if (s->size == 0) return tfm__spm_fault(r, "it is empty", "");
-    if (tfm__utf8_fault(s->text, (size_t)s->size) >= 0)
-        return tfm__fail(r->err, TFM_E_UTF8, "%s, piece %i: not UTF-8", r->name, r->piece);
-    if (memchr(s->text, 0, (size_t)s->size)) {
-        if (s->size > 1 || !p->byte_fallback) return tfm__spm_fault(r, "it has a NUL", "");
-        type = TFM__PIECE_UNUSED; /* the package lets this one pass so */
-    }
-    if (type == TFM__PIECE_UNKNOWN) {
-        if (p->unk >= 0) return tfm__spm_fault(r, "a second one of type unknown", "");
-        p->unk = id;
-    } else if (type == TFM__PIECE_BYTE) {
-        byte = tfm__byte_of_piece(s->text, s->size);
-        if (byte < 0) return tfm__spm_fault(r, "a byte that is not <0x00> to <0xFF>", "");
-        if (!p->byte_fallback) return tfm__spm_fault(r, "a byte, and byte_fallback is false", "");
-        p->bytes[byte] = id;
-    } else if (type == TFM__PIECE_NORMAL && p->scores[id] < p->unk_score) {
-        p->unk_score = p->scores[id];
-    }
-    if (type == TFM__PIECE_UNUSED) p->has_unused = 1;
-    if (type == TFM__PIECE_USER) p->has_users = 1;
-    p->types[id] = (unsigned char)type;
-    return TFM_OK;
-}
-
-static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
-                                 const tfm__wire *parts) {
-    tfm__wire_field f[TFM__SPM_FIELDS];
-    uint64_t type;
-    int i;
-    TFM__TRY(tfm__spm_message(r, TFM__SPM_TRAINER, parts[TFM__SPM_TRAINER], f));
-    type = f[TFM__SPM_MODEL_TYPE].value;
-    if (type != 1 && type != 2)
-        return tfm__spm_fault(r, "model_type is ",
-                              type == 3   ? "word, expected unigram or bpe"
-                              : type == 4 ? "char, expected unigram or bpe"
-                                          : "unknown, expected unigram or bpe");
-    p->bpe = type == 2;
-    p->suffix = f[TFM__SPM_SUFFIX].value != 0;
-    p->byte_fallback = f[TFM__SPM_BYTES].value != 0;
-    p->unk_surface = " \xE2\x81\x87 "; /* U+2047 */
-    p->unk_surface_size = 5;
-    if (f[TFM__SPM_UNK_SURFACE].number) {
-        p->unk_surface = (const char *)f[TFM__SPM_UNK_SURFACE].bytes;
-        p->unk_surface_size = (int64_t)f[TFM__SPM_UNK_SURFACE].value;
-        if (tfm__utf8_fault(p->unk_surface, (size_t)p->unk_surface_size) >= 0)
-            return tfm__fail(r->err, TFM_E_UTF8, "%s, trainer_spec: unk_surface is not UTF-8",
-                             r->name);
-    }
-    TFM__TRY(tfm__spm_message(r, TFM__SPM_NORMALIZER, parts[TFM__SPM_NORMALIZER], f));
-    p->dummy_prefix = f[TFM__SPM_DUMMY_PREFIX].value != 0;
-    p->trim = f[TFM__SPM_TRIM].value != 0;
-    p->escape = f[TFM__SPM_ESCAPE].value != 0;
-    TFM__TRY(tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->map));
-    /* denormalization has rules alone: the package's trainer writes nothing else */
-    TFM__TRY(tfm__spm_message(r, TFM__SPM_DENORMALIZER, parts[TFM__SPM_DENORMALIZER], f));
-    for (i = TFM__SPM_DUMMY_PREFIX; i <= TFM__SPM_ESCAPE && f[TFM__SPM_CHARSMAP].value; i++)
-        if (f[i].value)
-            return tfm__spm_fault(r, tfm__spm_fields[i].name, " is true, which is not supported");
-    return tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->unmap);
-}
-
-/* Sets p->plain. ASCII needs no look-up if no rule and no user-defined piece begins with it, or
-   only rules that go on with more than ASCII (a letter and its accent). */
-static void tfm__spm_plain(tfm__sentencepiece *p) {
-    const tfm__charsmap *m = &p->map;
-    int32_t i;
-    int c, d;
-    for (c = 1; c < 128; c++) {
-        uint32_t node = 0, next;
-        if (c == ' ') continue;
-        p->plain[c] = 1;
-        if (!m->units || !tfm__charsmap_step(m, &node, (char)c)) continue;
-        p->plain[c] = tfm__charsmap_unit(m, node) >> 8 & 1 ? 0 : 2;
-        for (d = 0; d < 128; d++) {
-            next = node;
-            if (tfm__charsmap_step(m, &next, (char)d)) p->plain[c] = 0;
-        }
-    }
-    for (i = 0; i < p->vocabulary.n; i++)
-        if (p->types[i] == TFM__PIECE_USER)
-            p->plain[(unsigned char)p->vocabulary.spellings[i].text[0]] = 0;
-}
-
-/* BPE may cut a text after or before space marks if no piece goes on there. */
-static void tfm__spm_cuts(tfm__sentencepiece *p) {
-    int32_t i;
-    p->cuts[0] = p->cuts[1] = !p->has_unused;
-    for (i = 0; i < p->vocabulary.n; i++) {
-        const tfm__spelling *s = &p->vocabulary.spellings[i];
-        int64_t at;
-        int before = -1, here; /* whether the last character is a space mark */
-        if (p->types[i] == TFM__PIECE_CONTROL || p->types[i] == TFM__PIECE_UNKNOWN) continue;
-        for (at = 0; at < s->size; at += here ? TFM__SPACE_PIECE : 1) {
-            here = tfm__begins_with_mark(s->text + at, s->size - at);
-            if (before >= 0 && here != before) p->cuts[here] = 0;
-            before = here;
-        }
-    }
-}
-
-/* Checks the parts together, sorts the pieces and counts the nodes of their trie. */
-static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
-    tfm__vocabulary *v = &p->vocabulary;
-    int64_t i;
-    int32_t first = 0;
-    if (p->unk < 0) return tfm__spm_fault(r, "the unknown piece is missing", "");
-    for (i = 0; i < 256 && p->byte_fallback; i++)
-        if (p->bytes[i] < 0)
-            return TFM__FAIL_TENSOR(r, "%s, pieces: the piece of byte %i is missing", r->name, i);
-    TFM__TRY(TFM__NEW(r->temporary, v->n, &p->trie.shared, r->err));
-    TFM__TRY(tfm__sort_text(r, v->sorted, v->n, p->trie.shared, &i));
-    if (i)
-        return TFM__FAIL_TENSOR(r, "%s: pieces %i and %i are the same", r->name,
-                                (int64_t)tfm__sorted(v, i - 1)->id, (int64_t)tfm__sorted(v, i)->id);
-    p->unk_score -= 10.0f;
-    for (i = 0; i < v->n; i++) /* the bonus that makes user-defined pieces win */
-        if (!p->bpe && p->types[i] == TFM__PIECE_USER)
-            p->scores[i] = 0.1f * (float)(v->spellings[i].size - 1);
-    while (first < v->n && !tfm__is_text_piece(p, first)) first++;
-    if (first == v->n) return tfm__spm_fault(r, "normal pieces are missing", "");
-    p->trie.n_nodes = 1; /* a byte of the file makes one node at most, so an int32_t counts them */
-    TFM__TRY(TFM__NEW(r->pool, p->trie.longest + 3, &p->trie.levels, r->err));
-    memset(p->trie.levels, 0, (size_t)(p->trie.longest + 3) * sizeof *p->trie.levels);
-    p->trie.levels[0] = 1;
-    for (i = 0; i < v->n; i++) {
-        int32_t size = tfm__sorted(v, i)->size, depth = p->trie.shared[i];
-        p->trie.n_nodes += size - depth;
-        while (depth < size) p->trie.levels[++depth]++;
-    }
-    return TFM_OK;
-}
-
-static tfm_status tfm__spm_build(tfm__sentencepiece *p, tfm__pool *pool, tfm_error *err) {
-    tfm__trie *t = &p->trie;
-    TFM__TRY(TFM__NEW(pool, t->n_nodes + 1, &t->nodes, err));
-    TFM__TRY(TFM__NEW(pool, t->n_nodes, &t->labels, err));
-    tfm__trie_build(p);
-    tfm__spm_plain(p);
-    if (p->bpe) tfm__spm_cuts(p);
-    return TFM_OK;
-}
-
-/* Reads and checks a model file of size bytes into p, which is zero; tfm__spm_build makes it ready.
-   The file stays where it is: spellings and rules are used there. */
-static tfm_status tfm__spm_read(tfm__text_reader *r, tfm__sentencepiece *p,
-                                const unsigned char *bytes, int64_t size) {
-    tfm__vocabulary *v = &p->vocabulary;
-    tfm__wire file = {bytes, bytes + size}, parts[6], w;
-    tfm__wire_field f;
-    int64_t n = 0;
-    int got;
-    if (size > INT32_MAX)
-        return TFM__FAIL_TENSOR(r, "%s has %i bytes, more than 2147483647", r->name, size);
-    memset(parts, 0, sizeof parts);
-    r->begin = bytes;
-    for (w = file; (got = tfm__wire_next(&w, &f)) != 0;) {
-        if (got < 0)
-            return TFM__FAIL_TENSOR(r, "%s, byte %i: malformed field", r->name,
-                                    (int64_t)(w.at - bytes));
-        if (f.number > TFM__SPM_DENORMALIZER || !tfm__spm_parts[f.number]) continue;
-        r->part = (int)f.number;
-        r->piece = n;
-        if (f.type != TFM__WIRE_BYTES)
-            return TFM__FAIL_TENSOR(r, "%s, field %i: wrong wire type", r->name, (int64_t)f.number);
-        if (r->part == TFM__SPM_PIECE) {
-            /* memory is in proportion to the file: a piece has at least 5 bytes there */
-            if (f.value < 3) return tfm__spm_fault(r, "it is empty", "");
-            n++;
-            continue;
-        }
-        if (parts[r->part].at) return tfm__spm_fault(r, "duplicate field", "");
-        parts[r->part] = tfm__wire_inside(&f);
-    }
-    r->part = 0;
-    if (n == 0) return tfm__spm_fault(r, "missing", "");
-    TFM__TRY(tfm__spm_specs(r, p, parts));
-    TFM__TRY(TFM__NEW(r->pool, n, &v->spellings, r->err));
-    TFM__TRY(TFM__NEW(r->pool, n, &v->sorted, r->err));
-    TFM__TRY(TFM__NEW(r->pool, n, &v->tokens, r->err));
-    TFM__TRY(TFM__NEW(r->pool, n, &p->scores, r->err));
-    TFM__TRY(TFM__NEW(r->pool, n, &p->types, r->err));
-    p->unk = -1;
-    p->unk_score = 3.402823466e+38f;
-    memset(p->bytes, -1, sizeof p->bytes);
-    r->piece = 0;
-    for (w = file; tfm__wire_next(&w, &f) > 0;) {
-        if (f.number != TFM__SPM_PIECE) continue;
-        TFM__TRY(tfm__spm_piece(r, p, tfm__wire_inside(&f)));
-        r->piece++;
-    }
-    v->n = (int32_t)n;
-    v->n_spellings = n;
-    r->part = 0;
-    return tfm__spm_finish(r, p);
-}
-
-/* ---- text to normalized text ---- */
-
-enum { TFM__MOST_RULES = 32, TFM__MOST_USERS = 64 }; /* matches of one place that count */
-
-/* Finds the longest rule that text begins with. Returns how many bytes it replaces, 0: none. */
-static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int64_t size,
-                                   const char **becomes) {
-    uint32_t node = 0, unit, leaf;
-    int64_t i, length = 0;
-    int found = 0;
-    if (!m->units) return 0;
-    for (i = 0; i < size && i < TFM__LONGEST_RULE && found < TFM__MOST_RULES; i++) {
-        if (!tfm__charsmap_step(m, &node, text[i])) break;
-        unit = tfm__charsmap_unit(m, node);
-        if (!(unit >> 8 & 1)) continue;
-        leaf = tfm__charsmap_unit(m, node ^ tfm__charsmap_offset(unit));
-        *becomes = m->strings + (leaf & 0x7FFFFFFF);
-        length = i + 1;
-        found++;
-    }
-    TFM__COUNT_TEXT(i + 1);
-    return length;
-}
-
-/* Finds the longest user-defined piece that text begins with. Returns its bytes, 0: none. */
-static int64_t tfm__spm_match_user(const tfm__sentencepiece *p, const char *text, int64_t size,
-                                   int32_t *id) {
-    int64_t i, length = 0;
-    int32_t node = 0, piece;
-    int found = 0;
-    if (!p->has_users) return 0;
-    for (i = 0; i < size && found < TFM__MOST_USERS; i++) {
-        node = tfm__trie_step(&p->trie, node, text[i]);
-        if (node < 0) break;
-        piece = p->trie.nodes[node].id;
-        if (piece < 0 || p->types[piece] != TFM__PIECE_USER) continue;
-        *id = piece;
-        length = i + 1;
-        found++;
-    }
-    TFM__COUNT_TEXT(i + 1);
-    return length;
-}
-
-static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
-                                  const char **out, int64_t *n) {
-    uint32_t character;
-    int64_t taken = tfm__charsmap_match(m, text, size, out);
-    if (taken) {
-        *n = (int64_t)strlen(*out);
-        return taken;
-    }
-    *out = text;
-    *n = taken = tfm__utf8_next(text, (size_t)size, &character);
-    if (taken) return taken;
-    *out = tfm__replacement; /* only after a rule that takes half a character */
-    *n = TFM__REPLACEMENT;
-    return 1;
-}
-/* Does the same, but keeps user-defined pieces. */
-static int64_t tfm__spm_prefix(const tfm__sentencepiece *p, const char *text, int64_t size,
-                               const char **out, int64_t *n) {
-    int32_t id;
-    *out = text;
-    *n = tfm__spm_match_user(p, text, size, &id);
-    return *n ? *n : tfm__mapped_prefix(&p->map, text, size, out, n);
-}
-
-/* Returns whether a space mark goes before bytes i to size of a text, which had whitespace from
-   begin to i. SentencePiece puts one before each text. With the config's prefix_space (tokenizers'
-   Metaspace) there is none where a text begins with one; and with "first" only where the text's
-   first character becomes the first one. */
-static int tfm__spm_wants_mark(const tfm__side *side, const char *text, int64_t begin, int64_t i,
-                               int64_t size) {
-    const tfm__sentencepiece *p = side->spm;
-    const char *part = text;
-    int64_t n = 0;
-    if (p->suffix && p->dummy_prefix) return 0;
-    if (i > begin && side->keep_trailing) return 1;
-    if (!p->dummy_prefix || (side->prefix_space == 2 && i > 0)) return 0;
-    if (!side->prefix_space) return 1;
-    while (i < size && !n && (i == 0 || side->prefix_space != 2)) {
-        i += tfm__spm_prefix(p, text + i, size - i, &part, &n);
-        for (; p->trim && n && *part == ' '; n--) part++;
-    }
-    return n && *part != ' ' && !tfm__begins_with_mark(part, n);
-}
-
-/* Normalizes bytes i to size of a text. The rules for whitespace: none at the front, one between
-   words, none at the end (where normalizer_spec says so, and the side does not keep it); a mark for
-   each that is left, and one more before or behind the whole (tfm__spm_wants_mark). */
-static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t i, int64_t size,
-                               tfm__normal *o) {
-    const tfm__sentencepiece *p = side->spm;
-    const char *space = p->escape ? tfm__space_piece : " ", *part;
-    int64_t space_size = p->escape ? TFM__SPACE_PIECE : 1, capacity = o->capacity, n, k, at,
-            begin = i, from = o->n;
-    int after_space = p->trim;
-    int keeps = side->keep_trailing == 1 || (side->keep_trailing && o->before_added);
-    while (p->trim && i < size) {
-        k = tfm__spm_prefix(p, text + i, size - i, &part, &n);
-        if (n != 1 || *part != ' ') break;
-        i += k;
-    }
-    if (i == size && i > begin && keeps) /* whitespace between added tokens */
-        tfm__normal_put(o, space, space_size, begin);
-    if (i == size) return;
-    if (tfm__spm_wants_mark(side, text, begin, i, size)) tfm__normal_put(o, space, space_size, i);
-    while (i < size) {
-        unsigned char c = (unsigned char)text[i];
-        at = i;
-        if (p->plain[c] == 1 ||
-            (p->plain[c] == 2 && (i + 1 == size || (unsigned char)text[i + 1] < 0x80))) {
-            if (o->n < o->capacity) o->text[o->n++] = text[i]; /* nobody asks for origins */
-            else tfm__normal_put(o, text + i, 1, at);
-            TFM__COUNT_TEXT(1);
-            i++;
-            after_space = 0;
-            continue;
-        }
-        if (c >= 0xC2 && !p->has_users &&
-            !tfm__charsmap_match(&p->map, text + i, size - i, &part)) {
-            n = tfm__utf8_size(c); /* a whole character, and most of them */
-            tfm__normal_put(o, text + i, n, at);
-            i += n;
-            after_space = 0;
-            continue;
-        }
-        i += tfm__spm_prefix(p, text + i, size - i, &part, &n);
-        for (; after_space && n && *part == ' '; n--) part++;
-        if (n == 0) continue;
-        after_space = p->trim && part[n - 1] == ' ';
-        for (k = 0; k < n; k++) {
-            if (part[k] == ' ') tfm__normal_put(o, space, space_size, at);
-            else tfm__normal_put(o, part + k, 1, at);
-        }
-    }
-    if (p->trim && o->n <= capacity && !keeps)
-        while (o->n - from >= space_size &&
-               memcmp(o->text + o->n - space_size, space, (size_t)space_size) == 0)
-            o->n -= space_size;
-    if (p->dummy_prefix && p->suffix) tfm__normal_put(o, space, space_size, size);
-}
-
-/* ---- normalized text to pieces ---- */
-
-/* Keeps the better way to end. Cells up to the frontier are set; prev is -1 where no way ends. */
-static void tfm__unigram_offer(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
-                               int32_t id, float score) {
-    while (*frontier < end) cells[++*frontier].prev = -1;
-    if (cells[end].prev >= 0 && !(score > cells[end].score)) return;
-    cells[end].score = score;
-    cells[end].prev = start;
-    cells[end].id = id;
-}
-
-/* Cuts text into the pieces whose scores have the highest sum; of equal ways, the one that is found
-   first. Scores are rounded to float after every addition, and reduced when they grow large, as the
-   package does. Otherwise ties would be decided differently. */
-static void tfm__unigram_encode(tfm__lattice *b, int32_t from, int32_t to) {
-    const tfm__sentencepiece *p = b->side->spm;
-    const char *text = b->text + from;
-    tfm__cell *cells = b->cells + from;
-    const float limit = 100000.0f;
-    int32_t n = to - from, start, size, end, id, frontier = 0;
-    memset(cells, 0, sizeof *cells);
-    for (start = 0; start < n; start += size) {
-        float here = cells[start].score;
-        int32_t node = 0, piece;
-        int single = 0;
-        if (here < -limit || here > limit) {
-            for (end = start; end <= frontier; end++)
-                if (end == start || cells[end].prev >= 0) cells[end].score -= here;
-            here = 0;
-            TFM__COUNT_TEXT(frontier - start);
-        }
-        size = tfm__utf8_size((unsigned char)text[start]);
-        for (end = start; end < n;) {
-            node = tfm__trie_step(&p->trie, node, text[end]);
-            if (node < 0) break;
-            end++;
-            piece = p->trie.nodes[node].id;
-            if (piece < 0) continue;
-            tfm__unigram_offer(cells, &frontier, start, end, piece, p->scores[piece] + here);
-            if (end - start == size) single = 1;
-        }
-        TFM__COUNT_TEXT(end - start + 1);
-        if (!single)
-            tfm__unigram_offer(cells, &frontier, start, start + size, p->unk, p->unk_score + here);
-    }
-    id = cells[n].id;
-    for (end = n; end > 0; end = start) { /* turns the links of the way round */
-        int32_t id_before;
-        start = cells[end].prev;
-        id_before = cells[start].id;
-        cells[start].next = from + end;
-        cells[start].id = id;
-        id = id_before;
-    }
-}
-
-/* Finds a pair for SentencePiece. A symbol is a node of the trie, and a pair must spell a piece. */
-static int tfm__spm_find_pair(tfm__lattice *b, int32_t left, tfm__pair *pair) {
-    const tfm__sentencepiece *p = b->side->spm;
-    const tfm__cell *l = &b->cells[left], *r = l + l->next;
-    int32_t node = tfm__trie_walk(&p->trie, l->id, b->text + left + l->next, r->next);
-    int32_t id = tfm__trie_piece(&p->trie, node);
-    if (id < 0) return 0;
-    if (p->types[id] == TFM__PIECE_UNUSED) b->splits[id] = l->next;
-    memcpy(&pair->rank, &p->scores[id], sizeof pair->rank);
-    if (pair->rank < 0) pair->rank ^= 0x7FFFFFFF; /* compares as the score does, -0 before 0 */
-    pair->symbol = node;
-    return 1;
-}
-
-enum { TFM__BPE_DEPTH = 100 }; /* to which the package splits unused pieces */
-
-/* Replaces an unused piece by the two pieces that it was merged from, and so on recursively. */
-static void tfm__spm_split(tfm__lattice *b, int32_t at, int32_t size, int depth) {
-    const tfm__sentencepiece *p = b->side->spm;
-    int32_t id = tfm__trie_piece(&p->trie, tfm__trie_walk(&p->trie, 0, b->text + at, size)),
-            left = -1;
-    if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED && depth <= TFM__BPE_DEPTH) {
-        left = b->splits[id];
-        if (left < 0) id = -1; /* one that nothing was merged to is not text; one too deep stays */
-    }
-    if (left > 0) {
-        tfm__spm_split(b, at, left, depth + 1);
-        tfm__spm_split(b, at + left, size - left, depth + 1);
-    } else {
-        b->cells[at].next = at + size;
-        b->cells[at].id = id < 0 ? p->unk : id;
-    }
-}
-
-/* Cuts text into characters and user-defined pieces, then merges the pair with the best score, the
-   leftmost first, until no pair is a piece. */
-static void tfm__spm_bpe_encode(tfm__lattice *b, int32_t from, int32_t to) {
-    const tfm__sentencepiece *p = b->side->spm;
-    int32_t at, last = -1, size, id = 0;
-    int space, was_space = 0;
-    b->find_pair = tfm__spm_find_pair;
-    for (at = from; at < to; at += size) {
-        tfm__cell *cell = &b->cells[at];
-        size = (int32_t)tfm__spm_match_user(p, b->text + at, to - at, &id);
-        cell->id = -2 - id;
-        if (!size) {
-            size = tfm__utf8_size((unsigned char)b->text[at]);
-            cell->id = tfm__trie_walk(&p->trie, 0, b->text + at, size);
-        }
-        /* merges what no later piece can join, because small heaps are fast */
-        space = tfm__begins_with_mark(b->text + at, size);
-        if (space != was_space && p->cuts[space]) {
-            tfm__bpe_merge(b);
-            last = -1;
-        }
-        tfm__bpe_append(b, at, size, last);
-        last = at;
-        was_space = space;
-    }
-    tfm__bpe_merge(b);
-    for (at = from; at < to; at += size) {
-        tfm__cell *cell = &b->cells[at];
-        size = cell->next;
-        id = cell->id < -1 ? -2 - cell->id : tfm__trie_piece(&p->trie, cell->id);
-        cell->next = at + size;
-        cell->id = id < 0 ? p->unk : id;
-        if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED) tfm__spm_split(b, at, size, 0);
-    }
-}
-
-/* ---- the interface ---- */
-
-static void tfm__spm_encode(tfm__lattice *b, int32_t from, int32_t to) {
-    if (b->side->spm->bpe) tfm__spm_bpe_encode(b, from, to);
-    else tfm__unigram_encode(b, from, to);
-}
-
-static void tfm__spm_attach(tfm__side *side, tfm__sentencepiece *p) {
-    side->spm = p;
-    side->marks_once = !p->trim;
-    side->marks = p->dummy_prefix || p->trim;
-}
-
-/* Loads a side's model; a target may share the source's. Without a vocabulary, ids are pieces. */
-static tfm_status tfm__spm_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    tfm__sentencepiece *p = shared ? shared->spm : NULL;
-    tfm__text_reader r;
-    tfm_tensor t;
-    TFM__TRY(tfm__text_open(l, side, "sentencepiece", &r, &t));
-    if (t.data) {
-        TFM__TRY(TFM__NEW(r.pool, 1, &p, l->err));
-        memset(p, 0, sizeof *p);
-        TFM__TRY(tfm__spm_read(&r, p, (const unsigned char *)t.data, t.dims[0]));
-    }
-    if (!p) return tfm__text_missing(l, side, "sentencepiece");
-    tfm__spm_attach(side, p);
-    side->keep_trailing = l->model->config.trailing_space;
-    side->unk_piece = shared ? -1 : p->unk;
-    TFM__TRY(tfm__vocabulary_load(l, side, shared));
-    if (side->vocabulary.n) return TFM_OK;
-    if (p->vocabulary.n > side->embedding->rows)
-        return TFM__FAIL_TENSOR(
-            l,
-            "%s_sentencepiece has %d pieces, its embedding %i rows, and there is no %s_vocabulary",
-            side->name, p->vocabulary.n, side->embedding->rows, side->name);
-    side->vocabulary = p->vocabulary;
-    return TFM_OK;
-}
-
-/* Builds the model, and maps its pieces to ids by their spellings. */
-static tfm_status tfm__spm_build_side(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    const tfm__vocabulary *pieces = &side->spm->vocabulary;
-    tfm__pool *pool = &l->model->pool;
-    int32_t i;
-    if (!shared || side->spm != shared->spm) TFM__TRY(tfm__spm_build(side->spm, pool, l->err));
-    if (!side->vocabulary.text) return TFM_OK;
-    TFM__TRY(TFM__NEW(pool, pieces->n, &side->ids, l->err));
-    for (i = 0; i < pieces->n; i++)
-        side->ids[i] = tfm__find_token(&side->vocabulary, pieces->spellings[i].text,
-                                       pieces->spellings[i].size);
-    return TFM_OK;
-}
-
-/* Cuts a piece. Neighbouring unknown characters are one unknown piece, or a token for each byte. */
-static int tfm__spm_next(tfm__token_cursor *c, tfm__token *token) {
-    const tfm__sentencepiece *p = c->side->spm;
-    const tfm__cell *cells = c->cells;
-    const char *text = c->text.data;
-    size_t size = c->text.size, at = c->at;
-    int32_t piece;
-    if (at >= size) return 0;
-    if (at >= c->last) {
-        c->first = at;
-        c->last = (size_t)cells[at].next;
-        while (cells[at].id == p->unk && !p->byte_fallback && c->last < size &&
-               cells[c->last].id == p->unk)
-            c->last = (size_t)cells[c->last].next;
-    }
-    token->text = tfm_text_make(text + c->first, c->last - c->first);
-    token->begin = c->first;
-    token->end = c->last;
-    piece = cells[c->first].id;
-    c->at = c->last;
-    if (piece == p->unk && p->byte_fallback) {
-        piece = p->bytes[(unsigned char)text[at]];
-        c->at = at + 1;
-        if (c->at < c->last) token->end = token->begin; /* the last byte has the span */
-    } else if (piece == p->unk) {
-        /* its own spelling may be in a vocabulary */
-        token->id = !c->side->ids ? c->side->unk_piece
-                                  : tfm__find_token(&c->side->vocabulary, token->text.data,
-                                                    (int64_t)token->text.size);
-        return 1;
-    }
-    token->id = c->side->ids ? c->side->ids[piece] : piece;
-    TFM__COUNT_TEXT(1);
-    return 1;
-}
-
-static void tfm__spm_join(tfm__joined *j, int32_t id) {
-    const tfm__sentencepiece *p = j->side->spm;
-    int32_t piece = j->side->pieces[id];
-    int type = piece >= 0 ? p->types[piece] : 0;
-    const tfm__spelling *s = piece >= 0 ? &p->vocabulary.spellings[piece]
-                                        : tfm__join_spelling(j, id);
-    if (type == TFM__PIECE_BYTE) {
-        tfm__join_byte(j, tfm__byte_of_piece(s->text, s->size));
-        return;
-    }
-    tfm__join_broken(j);
-    if (!s || type == TFM__PIECE_CONTROL) return;
-    if (piece == p->unk) tfm__join_bytes(j, p->unk_surface, p->unk_surface_size);
-    else tfm__join_token(j, s->text, s->size);
-}
-
-/* >>bytebpe =======================================================================================
-   29. BYTE-LEVEL BPE
-   This is GPT-2's tokenizer (Radford et al. 2019). A regular expression cuts a text into words. At
-   first each byte of a word is a token. Then two neighbours become one token, again and again:
-   those whose merge is the first in the file, and of equal ones the leftmost. The ids are those of
-   the package tokenizers 0.23 (tests/compare/compare_byte_bpe.py). A word of n bytes takes O(n log
-   n) steps (tfm__bpe_merge), each with at most one look-up among the merges of its left token.
-   Legend: V tokens of the vocabulary; a letter is the character by which the vocabulary spells a
-   byte.
-   ============================================================================================== */
-
-/* Runs of one class, from Unicode 16.0.0; tests/make/unicode_classes.py tells the encoding. */
-enum { TFM__N_CLASS_RUNS = 1994 };
-static const char tfm__class_runs[] =
-    "(s$dy&_mca&_(oayhaaidbala%ua&sa$<{m$k$sqyaaa%]0eraeemaauaaiaaa%ia,wa3ia{6pa'meau'y}(iacagaga"
-    "c}&cmm&k$iq(_%o$emec.taa{ewfgaof$djea${ac&p&ee-m$ib$s$d&|$afmaece%qob$abkbs%a%}km$gq%yau}$a'"
-    "~%{a&})jkb%cb{$dge$da${ka}eee%qayaaimecb{egekb}cmeaige$dfexeaacekaumee%qayaeaeaeecasmgekicym"
-    "aay$dgjc$gka$_aia%qayaeaqecb$]akakea$wege$d$_awaka}eee%qayaeaqecb{egekykmeaige$daax$ccbauiia"
-    "mieaaaeieiii$kmsikaoeauc$s$dl$os~aia%ua${ecb{akaoygaieaeege$d}|aaka}aia%ua$caqecb{akaoygueae"
-    "ge$daec$ko$`aia'ygb{akaobqic|jge$d$bauaka%ai%ya$_aaeyicmwaca$]u$deg$o(scf{qy$]a$d'qeaaaqa%ya"
-    "aa$ccf$abeqaaa{a$dem&wa%ugu$d$facacacmg~a'em%kagr$ia'g$_c)u(_%kb$duuonkbkf{jo$p$mbc$eoe'maaq"
-    "ae(_a$.cameyaaame'yame&{ameyaaame$wa)uame*{ek$_%li${${-aeui%3}e%]a&_q+yij~y%ao$_%ek$g%ag$k$o"
-    "aiag$k)a&yiamace$du$f%]kac$eu-myqg'^cbq+e$c&sa$mm$m$c$d&peq$g(cm&_u$dd'i%usm)e$ea&mec$eu$d$o"
-    "a}&u(ws(p%_~i$d%]$a$kk&p$qf$d(d$u$k'e%k}$dii$d'fe$gq(_ei${ka%oncvcfkbq9q*q$'veue'meue}aaaaaa"
-    "a&se)eayaaiiayimeum$oqiay$wg(wg%ec&cdbexqa$fu$o)]&}%]amae$caaiquaaaaaama$gemqqmaa$~'cfnd&$k*"
-    "b&_)c%t%5a&r'8c=}umkf$_de'maaqae)qya$wc%v$_yayayayayayayaya&y(oa$>ceb%}$`waqejfm-aegeia-qamq"
-    "(_a._ip$c&w(s${&w$f&o$^a$z&w$f'q$z$,s>6o*o&,%u*{(ke$&si${$df%i(ooa$ea&sg+f$dg'i$_e/ae*{eeaaa"
-    "}%m${cjcnc%vsmcix$c)a$kg(|%c$c$du%cviaaec$e&h$]e%u$q$k&kio(p$u$sa$duqc$d$dra'y$u$_ic~ge$du%u"
-    "iak(|cbkfgrgbcb%yie$gseig$cueueu$_yaya(_a$su0o$]age$du$5=i$k%um(w$*1i$2_e/m'my$kqqac$da$oaqa"
-    "aaeaea/u&{$1u%a*oe)i'u$km$}${$}ig%yk&wqa2{%e$dy&_mca&_$g-miueueuei'a$ka&_a%eaea$we$s']1m$k(j"
-    "$k)fp%]h0gc2g&ki(w$wc&fm&wp$_%ib~bq'msq&oe'em}ar'}5qe$du'em'em'u})a$k$ga$wayaea$ga$wayaei)a$"
-    "k$+q$_%q$c}%yua'}a$_+aueaa(caeiae%ue$^%ve|&t}$b(s%eaeqt%rxm&_+e)qmhf$~e(nbkagqonaia&kekmc$b%"
-    "u&kha&kl&w}a&ggmt${)i$c%qe$^%fq$^%b%u|,k+q)m)]$o)]yx'fo}$du$d&hisa%u<s&va'}agie${i)mo&l$fb}%"
-    "q$ip&c%ao'}%m|%i%u$_k)f$y$g%l$ecfgb$_o(h$iyc$o%}y$duk'f$ua$dmagb}'acea$_k(t$unmoag$ebaam%l$g"
-    "%aa%}$mucfc*gyaaama$wa$cy(o$mq$duoa}eee%qayaeaqagb{egekeaucqqge{is$g$caaeaa'maa$aacecaoasbcb"
-    "$og&k)e%cnq$dmcj&o(s%kfaa}$d6o(o{e$a%umg'](s%_ia$g$d'm(_$qby$du%j&g&ce$ym$dhmy8w(c$y.{*o$d$b"
-    "$k}eae}aea%ywageobcbg$k$d+e}e'q{e{baac&ca$e'v{bo}c}a$i(l$}ia%a+q:k&{$w$du$_a'i$]a$]b$w$d%hq&"
-    "oe%sa$u+qyaea'mwicaga{bc}$duuaea&wsagasby$d$+m%eo$_gbc$pa']{is$o$dc-]a$w%p(_&;m/]0`%]:_.%a.k"
-    "$w'1a${cv$y$c39]q%/q$#7y&o%c$e*+]%-}y&sa$du,ga$du&oes$g(s{$_m$k$da|a%mq%e$9y(gi$d:g*o%x/i+ym"
-    "cb)oyo$p*oeaac$gg$s<8{}((s'y$c$,2cmayaea$)e$wa&kiea$sm}$5q,6o/qq$oi$_y$cig42k$d%'}(me%w%*wsi"
-    "w}$]e{&oo4kk1m%l$k%l/u&^2{-]a+iaeeaeeema$kaaaya*same}aya&gamaqaaiya$/]e%}a%}a&sa%}a&sa%}a&sa"
-    "%}a&sa%}a}e(|%'e)om(}}c$sc%qsa$y'4{&suu<_{a%_e{agasq*g&{c0c(gi{ze$dma$,w&oc%](co$e$>g&go$e<c"
-    "&ogb$d%$_yamaea$wa:ce$b|'y+]{bm$d&,_*^alap+}(ja$z9yma&caeaaeaa$camaaaauamaaaaaaiaeaaeaaaaaaa"
-    "aaaeaaemayamamaaa$ca%]qiaqa%]%/e$r'a&au&au&a.(c$d',c).0{&w4/uu=ae;({$s$&.c$w%4c--a%*w),c78_q"
-    "44c&9:5q$#g$$/#]";
-/* A mark is another character of words; other numbers are in no word. */
-enum { TFM__CLASS_OTHER, TFM__CLASS_LETTER, TFM__CLASS_NUMBER, TFM__CLASS_MARK };
-enum { TFM__CLASS_OTHER_NUMBER = 4, TFM__CLASS_SPACE };
-enum { TFM__LOW_CHARACTERS = 0x800 }; /* whose class is looked up without a search */
-
-typedef struct tfm__classes {
-    uint32_t runs[TFM__N_CLASS_RUNS]; /* first character << 3 | class */
-    unsigned char low[TFM__LOW_CHARACTERS];
-} tfm__classes;
-
-static int tfm__class_of(const tfm__classes *classes, uint32_t c) {
-    int64_t run = 0;
-    if (c < TFM__LOW_CHARACTERS) return classes->low[c];
-    TFM__BISECT(run, TFM__N_CLASS_RUNS, middle, classes->runs[middle] >> 3 <= c)
-    return tfm__is_space(c) ? TFM__CLASS_SPACE : (int)(classes->runs[run - 1] & 7);
-}
-
-static void tfm__build_classes(tfm__classes *classes) {
-    const char *digit = tfm__class_runs;
-    uint32_t at = 0, end, kind = TFM__CLASS_LETTER, i;
-    for (i = 0; i < TFM__N_CLASS_RUNS; i++) {
-        uint32_t number = 0;
-        for (; *digit < ']'; digit++) number = 28 * number + (uint32_t)(*digit - '#');
-        number = 34 * number + (uint32_t)(*digit++ - ']');
-        kind = (number & 3) + ((number & 3) >= kind); /* never the class of the run before */
-        classes->runs[i] = at << 3 | kind;
-        for (end = at + (number >> 2); at < end && at < TFM__LOW_CHARACTERS; at++)
-            classes->low[at] =
-                (unsigned char)(tfm__is_space(at) ? (uint32_t)TFM__CLASS_SPACE : kind);
-        at = end;
-    }
-}
-
-/* What a token and the one behind it become, by the file's merges. */
-typedef struct tfm__merge {
-    int32_t right, rank, becomes;
-} tfm__merge;
-
-struct tfm__byte_bpe {
-    tfm__merge *merges; /* [n], by left token, then by right */
-    int32_t *ends;      /* [V]: behind the last merge of a left token */
-    int32_t bytes[256]; /* tokens of single bytes, -1: none */
-    tfm__classes classes;
-};
-
-static uint32_t tfm__letter_of_byte(uint32_t b) {
-    if (b <= 0x20) return 0x100 + b;
-    if (b >= 0x7F && b <= 0xA0) return 0x100 + 0x21 + b - 0x7F;
-    return b == 0xAD ? 0x143 : b;
-}
-/* Returns the byte that a character stands for, or -1. */
-static int tfm__byte_of_letter(uint32_t c) {
-    uint32_t b = c < 0x100 ? c : c <= 0x120 ? c - 0x100 : c <= 0x142 ? c - 0x121 + 0x7F : 0xAD;
-    return tfm__letter_of_byte(b) == c ? (int)b : -1;
-}
-
-/* Finds a pair for byte-level BPE: two tokens that the file merges. */
-static int tfm__byte_bpe_find_pair(tfm__lattice *b, int32_t at, tfm__pair *pair) {
-    const tfm__byte_bpe *p = b->side->bpe;
-    int32_t left = b->cells[at].id, right = b->cells[at + b->cells[at].next].id;
-    int64_t i = left ? p->ends[left - 1] : 0, end = p->ends[left];
-    TFM__BISECT(i, end, middle, p->merges[middle].right < right)
-    if (i == end || p->merges[i].right != right) return 0;
-    pair->rank = -p->merges[i].rank;
-    pair->symbol = p->merges[i].becomes;
-    return 1;
-}
-
-/* ---- the model file ---- */
-
-enum { TFM__MOST_MERGED = 8000 }; /* bytes of what a merge makes, as a vocabulary spells it */
-
-/* Returns whether the line whole is spelled as left and right together. */
-static int tfm__is_join(const char *left, const char *right, const char *whole) {
-    const char *end = whole + TFM__MOST_MERGED;
-    for (; !tfm__is_line_end(*left) && *left == *whole && whole < end; left++) whole++;
-    if (!tfm__is_line_end(*left)) return 0;
-    for (; !tfm__is_line_end(*right) && *right == *whole && whole < end; right++) whole++;
-    TFM__COUNT_TEXT(TFM__MOST_MERGED - (end - whole) + 1);
-    return tfm__is_line_end(*right) && tfm__is_line_end(*whole);
-}
-
-/* Returns the two tokens of a row of merges as one number, in the order of sorted merges. */
-static uint64_t tfm__merge_pair(const void *row) {
-    const unsigned char *m = (const unsigned char *)row;
-    return tfm__little_endian(m, 4) << 32 | tfm__little_endian(m + 4, 4);
-}
-static int tfm__compare_merges(const void *a, const void *b) {
-    uint64_t x = tfm__merge_pair(a), y = tfm__merge_pair(b);
-    TFM__COUNT_TEXT(1);
-    return x < y ? -1 : x > y;
-}
-
-/* Checks merges against the side's vocabulary, and sorts them. */
-static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_tensor *merges) {
-    const tfm__vocabulary *v = &side->vocabulary;
-    unsigned char *m = (unsigned char *)merges->data;
-    tfm__byte_bpe *p = side->bpe;
-    int64_t n = merges->dims[0], i, k, id;
-    void **rows;
-    if (n > INT32_MAX || merges->dims[1] != 3)
-        return TFM__FAIL_TENSOR(l, "%s_merges is %t, expected [n, 3]", side->name, merges);
-    TFM__TRY(TFM__NEW(&l->model->pool, n, &p->merges, l->err));
-    TFM__TRY(TFM__NEW(&l->model->pool, v->n, &p->ends, l->err));
-    TFM__TRY(TFM__NEW(&l->file->pool, n, &rows, l->err));
-    for (i = 0; i < n; i++) {
-        const char *line[3];
-        rows[i] = m + 12 * i;
-        for (k = 0; k < 3; k++) {
-            id = tfm__u32_at(m, 3 * i + k);
-            if (id >= v->n)
-                return TFM__FAIL_TENSOR(l, "%s_merges, row %i: token %i, the vocabulary has %d",
-                                        side->name, i, id, v->n);
-            line[k] = v->text + v->tokens[id];
-        }
-        if (!tfm__is_join(line[0], line[1], line[2]))
-            return TFM__FAIL_TENSOR(
-                l,
-                "%s_merges, row %i: the third token is not spelled as the other two, "
-                "in at most %d bytes",
-                side->name, i, (int32_t)TFM__MOST_MERGED);
-    }
-    tfm__sort(rows, n, tfm__compare_merges);
-    for (i = id = 0; i < n; i++) {
-        const unsigned char *row = (const unsigned char *)rows[i];
-        tfm__merge *merge = &p->merges[i];
-        if (i && tfm__compare_merges(rows[i - 1], row) == 0)
-            return TFM__FAIL_TENSOR(l, "%s_merges: rows %i and %i merge the same", side->name,
-                                    tfm__min(merge[-1].rank, (row - m) / 12),
-                                    tfm__max(merge[-1].rank, (row - m) / 12));
-        while (id < (int64_t)(tfm__merge_pair(row) >> 32)) p->ends[id++] = (int32_t)i;
-        merge->right = (int32_t)tfm__u32_at(row, 1);
-        merge->becomes = (int32_t)tfm__u32_at(row, 2);
-        merge->rank = (int32_t)((row - m) / 12);
-    }
-    while (id < v->n) p->ends[id++] = (int32_t)n;
-    return TFM_OK;
-}
-
-static tfm_status tfm__byte_bpe_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    int has_vocabulary;
-    tfm_tensor merges;
-    TFM__TRY(tfm__vocabulary_load(l, side, shared));
-    has_vocabulary = side->vocabulary.text &&
-                     (!shared || side->vocabulary.text != shared->vocabulary.text);
-    TFM__TRY(tfm__load_array(l, side->name, "_merges", TFM_DTYPE_U32, 2, NULL, &merges));
-    side->bpe = shared ? shared->bpe : NULL;
-    if (!has_vocabulary && !merges.rank && side->bpe) return TFM_OK;
-    if (!has_vocabulary || !merges.rank)
-        return tfm__text_missing(l, side, has_vocabulary ? "merges" : "vocabulary");
-    TFM__TRY(TFM__NEW(&l->model->pool, 1, &side->bpe, l->err));
-    memset(side->bpe, 0, sizeof *side->bpe);
-    return tfm__read_merges(l, side, &merges);
-}
-
-static tfm_status tfm__byte_bpe_build(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    tfm__byte_bpe *p = side->bpe;
-    char letter[4];
-    int64_t i;
-    (void)l;
-    if (shared && shared->bpe == p) return TFM_OK;
-    tfm__build_classes(&p->classes);
-    for (i = 0; i < 256; i++) {
-        char *end = tfm__utf8_put(letter, tfm__letter_of_byte((uint32_t)i));
-        p->bytes[i] = tfm__find_token(&side->vocabulary, letter, end - letter);
-    }
-    return TFM_OK;
-}
-
-/* ---- text to tokens ---- */
-
-/* Returns the class of the character at byte at as GPT-2's expression has it. *n is its bytes. */
-static int tfm__class_at(const tfm__byte_bpe *p, const char *text, size_t size, size_t at, int *n) {
-    uint32_t c = (unsigned char)text[at];
-    int kind;
-    *n = c < 0x80 ? 1 : tfm__utf8_next(text + at, size - at, &c);
-    kind = tfm__class_of(&p->classes, c);
-    if (kind == TFM__CLASS_MARK) return TFM__CLASS_OTHER;
-    return kind == TFM__CLASS_OTHER_NUMBER ? TFM__CLASS_NUMBER : kind;
-}
-
-/* Returns where the word that begins at byte at ends, by GPT-2's expression:
-   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
-static size_t tfm__word_end(const tfm__byte_bpe *p, const char *text, size_t size, size_t at) {
-    static const char contractions[] = "s t revem lld ";
-    size_t i, last = at;
-    int n, kind, k;
-    for (k = 0; text[at] == '\'' && k < 14; k += 2) {
-        n = contractions[k + 1] == ' ' ? 1 : 2;
-        if (size - at > (size_t)n && memcmp(text + at + 1, contractions + k, (size_t)n) == 0)
-            return at + 1 + (size_t)n;
-    }
-    kind = tfm__class_at(p, text, size, at, &n);
-    i = at + (size_t)n;
-    if (text[at] == ' ' && i < size) {
-        int next = tfm__class_at(p, text, size, i, &n);
-        if (next != TFM__CLASS_SPACE) kind = next;
-    }
-    for (; i < size && tfm__class_at(p, text, size, i, &n) == kind; i += (size_t)n) last = i;
-    TFM__COUNT_TEXT(i - at + 1);
-    /* of whitespace before a word its last character is left, for that word if it is a space */
-    return kind == TFM__CLASS_SPACE && i < size && last > at ? last : i;
-}
-
-static void tfm__byte_bpe_encode(tfm__lattice *b, int32_t from, int32_t to) {
-    const tfm__byte_bpe *p = b->side->bpe;
-    int32_t at, end, i, size;
-    b->find_pair = tfm__byte_bpe_find_pair;
-    b->has_ids = 1;
-    for (at = from; at < to; at = end) {
-        end = (int32_t)tfm__word_end(p, b->text, (size_t)to, (size_t)at);
-        for (i = at; i < end; i++) {
-            b->cells[i].id = p->bytes[(unsigned char)b->text[i]];
-            tfm__bpe_append(b, i, 1, i == at ? -1 : i - 1);
-        }
-        tfm__bpe_merge(b);
-        for (i = at; i < end; i += size) {
-            size = b->cells[i].next;
-            b->cells[i].next = i + size;
-        }
-    }
-}
-
-/* Takes the text as it is, with a space before it if the config says so. */
-static void tfm__byte_bpe_normalize(const tfm__side *side, const char *text, int64_t i,
-                                    int64_t size, tfm__normal *o) {
-    if (side->bpe && side->prefix_space && text[i] != ' ') tfm__normal_put(o, " ", 1, i);
-    if (!o->n_cells) tfm__normal_put(o, text + i, size - i, i);
-    for (; i < size && o->n_cells; i++) tfm__normal_put(o, text + i, 1, i);
-}
-
-/* Cuts a token. Its span has no spaces at its ends, as with the package's trim_offsets. */
-static int tfm__byte_bpe_next(tfm__token_cursor *c, tfm__token *token) {
-    const char *text = c->text.data;
-    size_t at = c->at;
-    if (at >= c->text.size) return 0;
-    token->id = c->cells[at].id;
-    tfm__cursor_take(c, token, at, (size_t)c->cells[at].next);
-    token->begin = (size_t)(token->text.data - text);
-    token->end = token->begin + token->text.size;
-    while (token->begin < token->end && text[token->begin] == ' ') token->begin++;
-    while (token->begin < token->end && text[token->end - 1] == ' ') token->end--;
-    TFM__COUNT_TEXT(c->at - at + 1);
-    return 1;
-}
-
-/* ---- tokens to text ---- */
-
-/* Writes the bytes for which a token's letters stand, or its spelling if a character is no
-   letter. */
-static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
-    const tfm__spelling *s = tfm__join_spelling(j, id);
-    int64_t k, size = s ? s->size : 0;
-    uint32_t c = 0;
-    int plain = 0;
-    for (k = 0; k < size && !plain; plain = tfm__byte_of_letter(c) < 0)
-        k += tfm__utf8_next(s->text + k, (size_t)(size - k), &c);
-    for (k = 0; k < size;
-         tfm__join_byte(j, plain ? (unsigned char)s->text[k - 1] : tfm__byte_of_letter(c)))
-        k += plain ? 1 : tfm__utf8_next(s->text + k, (size_t)(size - k), &c);
-}
-
-/* >>added =========================================================================================
-   30. ADDED TOKENS
-   Added tokens are found in a text before the text is cut, as the package tokenizers does: first
-   those of the text as it is, then those of the normalized text between them. The leftmost token
-   wins, and of several at one place the longest. The text between two tokens is normalized and cut
-   by itself. In a normalized text an added token is a mark of five bytes: 255, which no UTF-8 has,
-   and the id.
-   ============================================================================================== */
-
-/* How an added token is found in a text, and whether it gives some. */
-enum { TFM__ADDED_LEFT = 1, TFM__ADDED_RIGHT = 2, TFM__ADDED_SILENT = 4, TFM__ADDED_WORD = 8 };
-enum { TFM__ADDED_NORMALIZED = 16, TFM__ADDED = 32, TFM__ADDED_MARK = 5 };
-
-struct tfm__added_tokens {
-    unsigned char *flags;      /* [V]: TFM__ADDED ... of added tokens */
-    const unsigned char *rows; /* the file's, [n, 2] */
-    int64_t n;
-    tfm__vocabulary passes[2];    /* only .sorted and .n_spellings: of either pass */
-    unsigned char begins[2][256]; /* a token of the pass begins with that byte */
-    tfm__classes classes;
-};
-
-/* Checks a side's added tokens. A target without any shares the source's with the vocabulary. */
-static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    const tfm__vocabulary *v = &side->vocabulary;
-    tfm__added_tokens *t;
-    tfm_tensor rows;
-    int64_t i, id, flags;
-    if (!side->tokenizer->normalize) return TFM_OK;
-    TFM__TRY(tfm__load_array(l, side->name, "_added", TFM_DTYPE_U32, 2, NULL, &rows));
-    if (!rows.rank && shared && shared->vocabulary.text == v->text &&
-        shared->vocabulary.spellings == v->spellings)
-        side->added = shared->added;
-    if (!rows.rank) return TFM_OK;
-    if (rows.dims[1] != 2)
-        return TFM__FAIL_TENSOR(l, "%s_added is %t, expected [n, 2]", side->name, &rows);
-    TFM__TRY(TFM__NEW(&l->model->pool, 1, &t, l->err));
-    memset(t, 0, sizeof *t);
-    TFM__TRY(TFM__NEW(&l->model->pool, v->n, &t->flags, l->err));
-    memset(t->flags, 0, (size_t)v->n);
-    t->rows = (const unsigned char *)rows.data;
-    t->n = rows.dims[0];
-    for (i = 0; i < t->n; i++) {
-        id = tfm__u32_at(t->rows, 2 * i);
-        flags = tfm__u32_at(t->rows, 2 * i + 1);
-        if (id >= v->n || flags >= TFM__ADDED || t->flags[id])
-            return TFM__FAIL_TENSOR(
-                l, "%s_added, row %i is %i, %i: expected another token of %d, and 0 to %d",
-                side->name, i, id, flags, v->n, TFM__ADDED - 1);
-        t->flags[id] = (unsigned char)(TFM__ADDED | flags);
-    }
-    side->added = t;
-    return TFM_OK;
-}
-
-/* Sorts the added tokens by their spellings, when the vocabulary has its own. */
-static tfm_status tfm__added_build(tfm__loader *l, tfm__side *side) {
-    const tfm__vocabulary *v = &side->vocabulary;
-    tfm__added_tokens *t = side->added;
-    int64_t i;
-    int pass;
-    tfm__build_classes(&t->classes);
-    for (pass = 0; pass < 2; pass++) {
-        tfm__vocabulary *of_pass = &t->passes[pass];
-        TFM__TRY(TFM__NEW(&l->model->pool, t->n, &of_pass->sorted, l->err));
-        for (i = 0; i < t->n; i++) {
-            int64_t id = tfm__u32_at(t->rows, 2 * i);
-            tfm__spelling *s = &v->spellings[v->tokens[id]];
-            if (pass != ((t->flags[id] & TFM__ADDED_NORMALIZED) != 0)) continue;
-            of_pass->sorted[of_pass->n_spellings++] = s;
-            t->begins[pass][(unsigned char)*s->text] = 1;
-        }
-        tfm__sort(of_pass->sorted, of_pass->n_spellings, tfm__compare_spellings);
-    }
-    return TFM_OK;
-}
-
-/* An added token, and with the whitespace that it takes first to last; id -1: all at the end. */
-typedef struct tfm__added {
-    size_t first, begin, end, last;
-    int32_t id;
-} tfm__added;
-
-/* The character that a text has at byte at after the rules (NULL: none), or with is_before the one
-   before that byte; *step: the bytes that it was made of. 0: none. */
-static uint32_t tfm__char_beside(const tfm__charsmap *rules, const char *text, size_t from,
-                                 size_t size, size_t at, int is_before, size_t *step) {
-    uint32_t c = 0;
-    for (*step = 0; is_before ? at - *step > from : at + *step < size;) {
-        size_t begin = is_before ? at - *step - 1 : at + *step, end = is_before ? at - *step : size;
-        const char *out;
-        int64_t n;
-        while (is_before && tfm__is_inside(text, size, begin)) begin--;
-        end = rules ? (size_t)tfm__mapped_prefix(rules, text + begin, (int64_t)(end - begin), &out,
-                                                 &n)
-                    : (size_t)(n = tfm__utf8_next(out = text + begin, end - begin, &c));
-        *step = is_before ? at - begin : *step + end;
-        if (!n) continue; /* the rules take it away */
-        begin = is_before ? (size_t)n - 1 : 0;
-        while (tfm__is_inside(out, (size_t)n, begin)) begin--;
-        (void)tfm__utf8_next(out + begin, (size_t)n - begin, &c);
-        return c;
-    }
-    return 0;
-}
-
-static int tfm__is_word(const tfm__added_tokens *t, uint32_t c) {
-    int kind = tfm__class_of(&t->classes, c);
-    return kind >= TFM__CLASS_LETTER && kind <= TFM__CLASS_MARK;
-}
-
-/* Finds the first added token of a pass from byte from on, in bytes begin to size of a text. */
-static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *text, size_t begin,
-                                  size_t size, size_t from) {
-    const tfm__added_tokens *t = side->added;
-    const tfm__charsmap *rules = pass && side->spm ? &side->spm->map : NULL;
-    const char *out = NULL;
-    size_t at = from, n = 0, step;
-    int64_t n_out = 1;
-    tfm__added a;
-    a.id = -1;
-    for (; t->passes[pass].n_spellings && at < size; at += step) {
-        out = text + at;
-        step = 1;
-        if (rules)
-            step = (size_t)tfm__mapped_prefix(rules, out, (int64_t)(size - at), &out, &n_out);
-        if (!n_out || !t->begins[pass][(unsigned char)*out]) continue;
-        a.id = tfm__longest_token(&t->passes[pass], NULL, rules, text + at, size - at, &n);
-        if (a.id < 0) continue;
-        if (!(t->flags[a.id] & TFM__ADDED_WORD) ||
-            (!tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at, 1, &step)) &&
-             !tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at + n, 0, &step))))
-            break;
-        a.id = -1; /* what is inside it is not looked for */
-        step = n;
-    }
-    TFM__COUNT_TEXT(at - from + 1);
-    a.first = a.begin = a.id < 0 ? size : at;
-    a.end = a.last = a.id < 0 ? size : at + n;
-    if (a.id < 0) return a;
-    while (t->flags[a.id] & TFM__ADDED_LEFT &&
-           tfm__is_space(tfm__char_beside(rules, text, from, size, a.first, 1, &step)))
-        a.first -= step;
-    while (t->flags[a.id] & TFM__ADDED_RIGHT &&
-           tfm__is_space(tfm__char_beside(rules, text, from, size, a.last, 0, &step)))
-        a.last += step;
-    return a;
-}
-
-/* Normalizes bytes at to end of a text: between the added tokens of a pass as the next pass
-   does. */
-static void tfm__normal_parts(const tfm__side *side, int pass, const char *text, size_t at,
-                              size_t end, tfm__normal *o) {
-    char mark[TFM__ADDED_MARK] = "\xFF";
-    size_t begin = at;
-    int64_t k;
-    if (side->added && pass < 2) {
-        while (at < end) {
-            tfm__added a = tfm__next_added(side, pass, text, begin, end, at);
-            o->before_added = a.id >= 0;
-            if (a.first > at) tfm__normal_parts(side, pass + 1, text, at, a.first, o);
-            for (k = 0; k < 4; k++) mark[k + 1] = (char)((uint32_t)a.id >> 8 * k);
-            if (a.id >= 0) { /* the origins of its bytes tell where the token is */
-                tfm__normal_put(o, mark, 1, (int64_t)a.first);
-                tfm__normal_put(o, mark + 1, 3, (int64_t)a.begin);
-                tfm__normal_put(o, mark + 4, 1, (int64_t)a.end);
-            }
-            at = a.last;
-        }
-    } else {
-        side->tokenizer->normalize(side, text, (int64_t)at, (int64_t)end, o);
-    }
-}
-
-/* Normalizes a text, whitespace alone to nothing. Returns the bytes of the result. If they are over
-   the capacity, it is incomplete, and up to three bytes for each part are counted too many. */
-static int64_t tfm__normal_text(const tfm__side *side, const tfm_text *text, tfm__normal *o) {
-    if (text->size && !(side->keep_trailing && tfm__run(text, 0, 1) == text->size))
-        tfm__normal_parts(side, 0, text->data, 0, text->size, o);
-    return o->n;
-}
-
-/* Cuts the text between marks of added tokens. */
-static void tfm__encode(tfm__lattice *b, int has_marks) {
-    int32_t at = 0, end, i;
-    for (i = 0; i < b->n_splits; i++) b->splits[i] = -1;
-    for (; at < b->n; at = end + TFM__ADDED_MARK) {
-        const char *mark = NULL;
-        if (has_marks) mark = (const char *)memchr(b->text + at, 0xFF, (size_t)(b->n - at));
-        end = mark ? (int32_t)(mark - b->text) : b->n;
-        if (end > at && !b->side->has_bytes) b->side->tokenizer->encode(b, at, end);
-        if (!mark) break;
-        b->cells[end].id = -1;
-        b->cells[end].next = end + TFM__ADDED_MARK;
-    }
-}
-
-/* ---- a text to cells ---- */
-
-/* Returns whether a side's texts need cells: bytes do to find added tokens. */
-static int tfm__has_cells(const tfm__side *side) {
-    return side->tokenizer->normalize && (!side->has_bytes || side->added);
-}
-
-/* Sets cells[i].prev of a text that was cut to where byte i of its normalized form comes from. */
-static void tfm__lattice_origins(tfm__token_cursor *c) {
-    const tfm__sentencepiece *p = c->side->spm;
-    int64_t n = (int64_t)c->text.size, body = n, i;
-    tfm__normal o = {NULL, 0, 0, c->cells, n + 1, 0};
-    if (p && p->dummy_prefix && p->suffix) body -= p->escape ? TFM__SPACE_PIECE : 1;
-    c->cells[body].prev = -1;
-    if (tfm__normal_text(c->side, &c->source, &o) == n)
-        c->cells[body].prev = (int32_t)c->source.size;
-    /* else a space stood there, and was taken away */
-    for (i = body + 1; i <= n; i++) c->cells[i].prev = c->cells[body].prev;
-}
-
-static tfm_status tfm__lattice_alloc(tfm__lattice *b, const tfm__side *side, int64_t n,
-                                     tfm_arena *scratch, tfm_error *err) {
-    const tfm__sentencepiece *p = side->spm; /* NULL: byte-level BPE, or bytes */
-    if (n > INT32_MAX / 2)
-        return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
-                         n, (int64_t)(INT32_MAX / 2));
-    memset(b, 0, sizeof *b);
-    b->side = side;
-    b->n = (int32_t)n;
-    TFM__TRY(TFM__TAKE(scratch, n, 1, &b->text, err));
-    TFM__TRY(TFM__TAKE(scratch, n + 1, 1, &b->cells, err));
-    if (p ? p->bpe : !side->has_bytes) TFM__TRY(TFM__TAKE(scratch, 2 * n, 1, &b->heap, err));
-    if (!p || !p->bpe || !p->has_unused) return TFM_OK;
-    b->n_splits = p->vocabulary.n;
-    return TFM__TAKE(scratch, b->n_splits, 1, &b->splits, err);
-}
-
-/* Normalizes a text and cuts it into pieces: from cell 0 by next to cell n. */
-static tfm_status tfm__lattice_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
-    tfm_arena all = tfm__scratch_begin(scratch);
-    tfm__normal o = {NULL, 0, 0, NULL, 0, 0};
-    tfm__lattice b;
-    if (!scratch->measuring && scratch->size > scratch->used) {
-        /* the text comes first in the scratch: it is in its place at once */
-        o.text = (char *)scratch->data + scratch->used;
-        o.capacity = (int64_t)(scratch->size - scratch->used);
-    }
-    (void)tfm__normal_text(c->side, &c->source, &o);
-    TFM__TRY(tfm__lattice_alloc(&b, c->side, o.n, &all, err));
-    TFM__TRY(tfm__scratch_end(scratch, &all, err));
-    if (!scratch->measuring && o.n) tfm__encode(&b, c->side->added != NULL);
-    c->cells = b.cells;
-    c->text = tfm_text_make(b.text, (size_t)b.n);
-    return TFM_OK;
-}
-
 /* >>sentences =====================================================================================
-   31. SENTENCES
+   33. SENTENCES
    Finds where the sentences of a text end, by rules, for languages with and without spaces. The
    language need not be known. Relies on >>utf8.
 
@@ -13448,156 +13967,10 @@ TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence) {
 }
 
 /* >>text ==========================================================================================
-   32. TEXT IN, TEXT OUT
-   A text is checked to be UTF-8 once, so steps along it cannot fail. Relies on the kinds of text,
-   and on the public functions of sessions and decoding.
+   34. TEXT IN, TEXT OUT
+   The public functions that turn a text into a translation with a session. Relies on >>search, and
+   on >>sentences.
    ============================================================================================== */
-
-/* ---- the texts of a model file and of a session ---- */
-
-/* In the order of tfm_text_kind. */
-static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_KIND_COUNT] = {
-    {tfm__vocabulary_load, NULL, NULL, tfm__words_next, NULL, NULL, tfm__words_join, 0, 0},
-    {tfm__vocabulary_load, NULL, NULL, tfm__characters_next, NULL, NULL, tfm__pieces_join,
-     INT32_MAX, 0},
-    {tfm__vocabulary_load, NULL, tfm__pieces_begin, tfm__pieces_next, NULL, NULL, tfm__pieces_join,
-     INT32_MAX, 0},
-    {tfm__spm_load, tfm__spm_build_side, tfm__lattice_begin, tfm__spm_next, tfm__spm_normalize,
-     tfm__spm_encode, tfm__spm_join, 1, 1},
-    {tfm__bytes_load, NULL, tfm__lattice_begin, tfm__bytes_next, tfm__byte_bpe_normalize, NULL,
-     tfm__bytes_join, 0, -1},
-    {tfm__byte_bpe_load, tfm__byte_bpe_build, tfm__lattice_begin, tfm__byte_bpe_next,
-     tfm__byte_bpe_normalize, tfm__byte_bpe_encode, tfm__byte_bpe_join, 0, 0}};
-
-/* Loads what a kind of text needs. Tensors of another kind are an error that names the kind. */
-static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, tfm_text_kind kind,
-                                 const tfm__side *shared) {
-    static const char *const suffixes[] = {"vocabulary", "sentencepiece", "merges", "added"};
-    char name[TFM__NAME];
-    size_t i;
-    side->tokenizer = &tfm__tokenizers[kind];
-    side->marks = side->tokenizer->marks;
-    side->prefix_space = l->model->config.prefix_space;
-    TFM__TRY(side->tokenizer->load(l, side, shared));
-    TFM__TRY(tfm__added_load(l, side, shared));
-    for (i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        int64_t at;
-        tfm__format(name, sizeof name, "%s_%s", side->name, suffixes[i]);
-        at = tfm_safetensors_find(l->file, name);
-        if (at >= 0 && !tfm__file_entry_at(l->file, at)->is_used)
-            return TFM__FAIL_CONFIG(l->err, "'%s_text' is %s, but tensor '%s' is there", side->name,
-                                    tfm_text_kind_name(kind), name);
-    }
-    return TFM_OK;
-}
-
-/* Maps ids to the target's pieces by spelling. Tokens that steer the decoder have no text. */
-static tfm_status tfm__map_target(tfm__loader *l) {
-    const tfm_config *c = &l->model->config;
-    tfm__side *side = &l->model->target;
-    const tfm__vocabulary *v = &side->vocabulary,
-                          *pieces = side->spm ? &side->spm->vocabulary : NULL;
-    int32_t i, *piece;
-    TFM__TRY(TFM__NEW(&l->model->pool, c->tgt_vocab_size, &side->pieces, l->err));
-    for (i = 0, piece = side->pieces; i < c->tgt_vocab_size; i++, piece++) {
-        int flags = i < v->n && side->added ? side->added->flags[i] : 0;
-        const tfm__spelling *s = i < v->n ? &v->spellings[v->tokens[i]] : NULL;
-        if (!s || i == c->start || i == c->end || i == c->tgt_pad || i == c->forced ||
-            flags & TFM__ADDED_SILENT || (side->has_bytes && !flags))
-            *piece = TFM__ID_DROPPED;
-        else if (flags || !pieces) *piece = TFM__ID_PLAIN;
-        else if (v->spellings == pieces->spellings) *piece = i; /* pieces are the tokens */
-        else *piece = tfm__find_token(pieces, s->text, s->size);
-    }
-    for (i = 0; i < c->n_languages; i++)
-        if (c->languages[i].id < c->tgt_vocab_size)
-            side->pieces[c->languages[i].id] = TFM__ID_DROPPED;
-    return TFM_OK;
-}
-
-/* Loads the texts of both sides. A source without embedding has no text. */
-static tfm_status tfm__load_text(tfm__loader *l) {
-    tfm__side *source = &l->model->source, *target = &l->model->target;
-    tfm_config *c = &l->model->config;
-    source->unk = c->src_unk;
-    source->start = c->src_start;
-    source->end = c->src_end;
-    target->unk = c->tgt_unk;
-    target->start = c->start;
-    target->end = c->end;
-    target->clean_up = c->clean_up;
-    TFM__TRY(tfm__load_side(l, source, c->src_text, NULL));
-    TFM__TRY(tfm__load_side(l, target, c->tgt_text, source));
-    c->has_text = tfm__has_text(source);
-    if (c->has_text && !tfm__has_text(target)) return tfm__text_missing(l, target, "vocabulary");
-    if (!c->has_text && tfm__has_text(target) && c->src_vocab_size)
-        return tfm__text_missing(l, source, "vocabulary");
-    return TFM_OK;
-}
-
-/* Builds a side's tables. */
-static tfm_status tfm__build_side(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    tfm__vocabulary *v = &side->vocabulary;
-    if (v->text && shared && v->text == shared->vocabulary.text) *v = shared->vocabulary;
-    else if (v->text) TFM__TRY(tfm__build_vocabulary(v, &l->model->pool, l->err));
-    if (side->tokenizer->build) TFM__TRY(side->tokenizer->build(l, side, shared));
-    return side->added && (!shared || side->added != shared->added) ? tfm__added_build(l, side)
-                                                                    : TFM_OK;
-}
-
-/* Builds the tables of both sides, when the whole file is checked. */
-static tfm_status tfm__build_text(tfm__loader *l) {
-    tfm_model *m = l->model;
-    TFM__TRY(tfm__build_side(l, &m->source, NULL));
-    TFM__TRY(tfm__build_side(l, &m->target, &m->source));
-    return m->target.vocabulary.n ? tfm__map_target(l) : TFM_OK;
-}
-
-/* Lays out what the text calls need. Only kinds that normalize need scratch. */
-static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-    if (tfm__has_cells(&s->model->source)) {
-        tfm_arena need = tfm_arena_measuring();
-        int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
-        tfm__lattice b;
-        TFM__TRY(tfm__lattice_alloc(&b, &s->model->source, bytes, &need, err));
-        s->text.scratch_size = need.peak;
-        TFM__TRY(TFM__TAKE(arena, (int64_t)need.peak, 1, &s->text.scratch, err));
-    }
-    return TFM_OK;
-}
-
-/* Finds the id of a language's code of size bytes. An unknown code is an error with the three codes
-   that begin most alike. */
-static tfm_status tfm__find_language(const tfm_config *c, const char *code, size_t size,
-                                     int32_t *id, tfm_error *err) {
-    const char *nearest[3] = {"", "", ""};
-    char wanted[TFM__CODE];
-    size_t n = size < sizeof wanted ? size : sizeof wanted - 1;
-    int32_t i;
-    int n_nearest = 0, alike;
-    memcpy(wanted, code, n);
-    wanted[n] = 0;
-    for (i = 0; i < c->n_languages; i++)
-        if (size == n && strcmp(wanted, c->languages[i].code) == 0) {
-            *id = c->languages[i].id;
-            return TFM_OK;
-        }
-    if (!c->n_languages)
-        return tfm__fail(err, TFM_E_TOKEN, "the model has no languages, so not '%s'", wanted);
-    for (alike = TFM__CODE; alike >= 0; alike--)
-        for (i = 0; i < c->n_languages && n_nearest < 3; i++)
-            if (strncmp(wanted, c->languages[i].code, (size_t)alike) == 0 &&
-                strncmp(wanted, c->languages[i].code, (size_t)alike + 1) != 0)
-                nearest[n_nearest++] = c->languages[i].code;
-    return tfm__fail(err, TFM_E_TOKEN, "the model has no language '%s'; near it: %s %s %s", wanted,
-                     nearest[0], nearest[1], nearest[2]);
-}
-
-TFM_DEF tfm_status tfm_language_find(const tfm_model *model, const char *code, int32_t *id,
-                                     tfm_error *err) {
-    if (!model || !code || !id) return tfm__fail(err, TFM_E_ARGUMENT, "model, code or id is NULL");
-    return tfm__find_language(&model->config, code, strlen(code), id, err);
-}
 
 TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, const char *target,
                                      tfm_error *err) {
@@ -13619,236 +13992,6 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
     return TFM_OK;
 }
 
-/* Steps over ">>code<<" before a text if the model's sources begin with the language to translate
-   into. Without a label *id stays as it is. */
-static tfm_status tfm__take_language(const tfm_config *c, tfm_text *text, int32_t *id,
-                                     tfm_error *err) {
-    const char *at = text->data, *end, *code;
-    if (c->src_language != TFM_LANGUAGE_USE_TARGET || !text->size) return TFM_OK; /* may be NULL */
-    end = at + text->size;
-    at += tfm__run(text, 0, 1);
-    if (end - at < 4 || memcmp(at, ">>", 2) != 0) return TFM_OK;
-    for (code = at += 2; end - at >= 2 && (at[0] != '<' || at[1] != '<'); at++)
-        if ((unsigned char)*at <= ' ') return TFM_OK; /* no code, but a text about arrows */
-    TFM__COUNT_TEXT(at - text->data);
-    if (end - at < 2) return TFM_OK;
-    TFM__TRY(tfm__find_language(c, code, (size_t)(at - code), id, err));
-    *text = tfm_text_make(at + 2, (size_t)(end - at - 2));
-    return TFM_OK;
-}
-
-static tfm_status tfm__no_language(tfm_error *err) {
-    return tfm__fail(err, TFM_E_STATE,
-                     "the model knows several languages: call tfm_languages_set first");
-}
-
-/* Checks that a caller's text is not NULL, has a size that int32_t can count, and is UTF-8. */
-static tfm_status tfm__check_text(const tfm_text *text, const char *what, tfm_error *err) {
-    int64_t fault;
-    if (!text->data && text->size)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s.data is NULL, and its size is not 0", what);
-    if (text->size > INT32_MAX)
-        return tfm__fail(err, TFM_E_TOO_LONG, "%s has over 2147483647 bytes", what);
-    fault = tfm__utf8_fault(text->data, text->size);
-    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s is not UTF-8 at byte %i", what, fault);
-    return TFM_OK;
-}
-
-/* ---- text to tokens ---- */
-
-/* Returns the side's kind of text. The forms with tokens are read as words, except bytes. */
-static const tfm__tokenizer *tfm__tokenizer_of(const tfm__side *side, tfm_text_form form) {
-    return form == TFM_TEXT_FORM_TEXT || side->has_bytes ? side->tokenizer
-                                                         : &tfm__tokenizers[TFM_TEXT_KIND_WORDS];
-}
-
-/* Sets the next token and returns 1, at the end 0. */
-static int tfm__cursor_next(tfm__token_cursor *c, tfm__token *token) {
-    const unsigned char *mark = (const unsigned char *)c->text.data + c->at;
-    if (!c->cells || c->at >= c->text.size || *mark != 0xFF) return c->kind->next(c, token);
-    token->id = (int32_t)tfm__little_endian(mark + 1, 4); /* an added token */
-    token->begin = c->at + 1;
-    token->end = c->at + TFM__ADDED_MARK - 1;
-    c->at = c->first = c->last = c->at + TFM__ADDED_MARK;
-    return 1;
-}
-
-/* Makes a text ready to be cut. Scratch that pieces take is read until the last token; a measuring
-   arena learns its size. config: a source's, whose label may set *language; or NULL. */
-static tfm_status tfm__cursor_begin(tfm__token_cursor *c, const tfm_config *config,
-                                    const tfm__side *side, tfm_text_form form, const tfm_text *text,
-                                    int32_t *language, tfm_arena *scratch, tfm_error *err) {
-    memset(c, 0, sizeof *c);
-    c->side = side;
-    c->kind = tfm__tokenizer_of(side, form);
-    c->form = form;
-    c->source = *text;
-    if (config && form == TFM_TEXT_FORM_TEXT)
-        TFM__TRY(tfm__take_language(config, &c->source, language, err));
-    c->offset = text->size - c->source.size;
-    c->text = c->source;
-    if (!c->kind->begin ||
-        (side->has_bytes && (form != TFM_TEXT_FORM_TEXT || !tfm__has_cells(side))))
-        return TFM_OK;
-    if (scratch) return c->kind->begin(c, scratch, err);
-    return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
-}
-
-/* Where the ids of a text go. */
-typedef struct tfm__ids {
-    int32_t *ids;
-    tfm_span *spans; /* NULL: not wanted */
-    int32_t capacity, *count;
-    int32_t language;  /* before a source; -1: none; TFM__LANGUAGE_UNSET: the text must say it */
-    int32_t *left_out; /* of what capacity has no room for; NULL: that is an error */
-} tfm__ids;
-
-/* Returns whether a token at the front of a source chooses the language to translate into. */
-static int tfm__is_language(const tfm_config *c, int32_t id) {
-    int32_t i;
-    for (i = 0; c->src_language == TFM_LANGUAGE_USE_TARGET && i < c->n_languages; i++)
-        if (c->languages[i].id == id) return 1;
-    return 0;
-}
-
-/* Returns where the source has byte `at` of a text with marks (pieces). */
-static size_t tfm__pieces_origin(const tfm__token_cursor *c, size_t at) {
-    size_t origin = 0, word = 0, n = 0;
-    do {
-        origin += word;
-        origin += tfm__run(&c->source, origin, 1);
-        n += word + TFM__SPACE_PIECE;
-        word = tfm__run(&c->source, origin, 0);
-    } while (word && at >= n + word);
-    return origin + (at > n ? at - n : 0);
-}
-
-/* Says which token the vocabulary lacks, as the source has it, and at which byte it begins. */
-static tfm_status tfm__no_token(tfm__token_cursor *c, const tfm__token *token, tfm_error *err) {
-    enum { SHOWN = 60 };
-    const char *name = c->side->name;
-    char shown[SHOWN + 4];
-    size_t begin = token->begin, end = token->end, n;
-    if (c->cells) {
-        tfm__lattice_origins(c);
-        begin = (size_t)c->cells[begin].prev;
-        end = (size_t)c->cells[end].prev;
-    } else if (c->text.data != c->source.data) {
-        begin = tfm__pieces_origin(c, begin);
-        end = tfm__pieces_origin(c, end - 1) + 1;
-    }
-    if (end <= begin) end = begin + (begin < c->source.size); /* one of the pieces of a character */
-    while (tfm__is_inside(c->source.data, c->source.size, begin)) begin--;
-    while (tfm__is_inside(c->source.data, c->source.size, end)) end++;
-    n = end - begin < (size_t)SHOWN ? end - begin : (size_t)SHOWN;
-    while (n < end - begin && tfm__is_inside(c->source.data, c->source.size, begin + n)) n--;
-    memcpy(shown, c->source.data + begin, n);
-    memcpy(shown + n, n < end - begin ? "..." : "", n < end - begin ? 4 : 1);
-    return tfm__fail(err, TFM_E_TOKEN,
-                     "\"%s\" at byte %i is not in %s_vocabulary. Change the text, or set %s_unk in "
-                     "the model's config: the id of unknown tokens",
-                     shown, (int64_t)(c->offset + begin), name, name);
-}
-
-/* Puts a token's id, and the span that is begin to end. */
-static void tfm__put_id(tfm__ids *out, int64_t n, int32_t id, size_t begin, size_t end) {
-    tfm_span span = {begin, end};
-    out->ids[n] = id;
-    if (out->spans) out->spans[n] = span;
-}
-
-/* Turns a text into ids, a source with its language, start and end. There are two passes over the
-   tokens: the first counts and checks, so a failure leaves outputs untouched. */
-static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const tfm_text *source,
-                                tfm_text_form form, tfm__ids *out, tfm_arena *scratch,
-                                tfm_error *err) {
-    tfm__token token;
-    tfm__token_cursor cursor;
-    int64_t n, total;
-    int32_t last = -1;
-    int is_source, end, leading;
-    if (!m || !out->count || (!out->ids && out->capacity > 0))
-        return tfm__fail(err, TFM_E_ARGUMENT, "model, ids or count is NULL");
-    is_source = side == &m->source;
-    if (!tfm__has_text(side))
-        return tfm__fail(err, TFM_E_NO_TEXT,
-                         "the model has no %s_vocabulary: use ids, or convert it with one",
-                         side->name);
-    TFM__TRY(tfm__check_text(source, "text", err));
-    TFM__TRY(tfm__cursor_begin(&cursor, is_source ? &m->config : NULL, side, form, source,
-                               &out->language, scratch, err));
-    if (scratch && scratch->measuring) return TFM_OK;
-    for (n = 0; tfm__cursor_next(&cursor, &token); n++) {
-        if (token.id < 0 && side->unk < 0) return tfm__no_token(&cursor, &token, err);
-        if (n == 0 && form != TFM_TEXT_FORM_TEXT && tfm__is_language(&m->config, token.id))
-            out->language = -1;
-        last = token.id;
-    }
-    if (n == 0) { /* blank */
-        *out->count = 0;
-        if (out->left_out) *out->left_out = 0;
-        return TFM_OK;
-    }
-    if (out->language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
-    leading = (is_source && side->start >= 0) + (out->language >= 0);
-    /* ByT5 adds no end token to a whole text that ends with one */
-    end = is_source && side->end >= 0 &&
-          !(side->has_bytes && last == side->end && n + leading <= out->capacity);
-    total = n + end + leading;
-    if (total > out->capacity && (!out->left_out || out->capacity <= end + leading))
-        return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", total,
-                         (int64_t)out->capacity);
-    if (out->left_out) *out->left_out = (int32_t)tfm__max(0, total - out->capacity);
-    total = tfm__min(total, out->capacity);
-    if (out->spans && cursor.cells) tfm__lattice_origins(&cursor);
-    n = 0;
-    if (is_source && side->start >= 0)
-        tfm__put_id(out, n++, side->start, cursor.offset, cursor.offset);
-    if (out->language >= 0) tfm__put_id(out, n++, out->language, cursor.offset, cursor.offset);
-    for (cursor.at = cursor.last = 0; n < total - end && tfm__cursor_next(&cursor, &token);) {
-        if (out->spans && cursor.cells) {
-            token.begin = (size_t)cursor.cells[token.begin].prev;
-            token.end = (size_t)cursor.cells[token.end].prev;
-        }
-        tfm__put_id(out, n++, token.id < 0 ? side->unk : token.id, cursor.offset + token.begin,
-                    cursor.offset + token.end);
-    }
-    if (end) tfm__put_id(out, n, side->end, source->size, source->size);
-    *out->count = (int32_t)total;
-    return TFM_OK;
-}
-
-TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, tfm_text text, tfm_text_form form,
-                                      int32_t *ids, int32_t capacity, int32_t *count,
-                                      tfm_arena *scratch, tfm_error *err) {
-    tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
-    return tfm__tokenize(model, model ? &model->source : NULL, &text, form, &out, scratch, err);
-}
-
-TFM_DEF tfm_status tfm_model_tokenize_target(const tfm_model *model, tfm_text text,
-                                             tfm_text_form form, int32_t *ids, int32_t capacity,
-                                             int32_t *count, tfm_arena *scratch, tfm_error *err) {
-    tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
-    return tfm__tokenize(model, model ? &model->target : NULL, &text, form, &out, scratch, err);
-}
-
-/* Says how long the text is if the session's scratch does not suffice. */
-static tfm_status tfm__session_tokenize(tfm_session *s, const tfm_text *source, tfm_text_form form,
-                                        tfm__ids *out, tfm_error *err) {
-    tfm_arena scratch = tfm_arena_make(s->text.scratch, s->text.scratch_size);
-    const tfm__side *side = &s->model->source;
-    tfm_status status;
-    tfm__normal o;
-    status = tfm__tokenize(s->model, side, source, form, out, &scratch, err);
-    if (status != TFM_E_ARENA) return status;
-    memset(&o, 0, sizeof o);
-    return tfm__fail(err, TFM_E_TOO_LONG,
-                     "text has %i bytes after normalization, the session takes %i (%i for each of "
-                     "max_source tokens)",
-                     tfm__normal_text(side, source, &o), (int64_t)s->max_source * TFM__TEXT_BYTES,
-                     (int64_t)TFM__TEXT_BYTES);
-}
-
 TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
                                         tfm_text_form form, tfm_tokens *tokens, tfm_error *err) {
     tfm__ids out;
@@ -13859,69 +14002,6 @@ TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *so
     out.count = &tokens->n, out.language = session->text.language;
     if (tokens->truncate) out.left_out = &tokens->left_out;
     return tfm__session_tokenize(session, source, form, &out, err);
-}
-
-/* ---- tokens to text ---- */
-
-/* Target ids that become a text, all in range. */
-typedef struct tfm__target_ids {
-    const int32_t *ids;
-    int32_t n;
-    tfm_text_form form;
-    int runs; /* more ids will follow: what the clean-up holds is left out */
-} tfm__target_ids;
-
-/* Writes the text of ids at out, not terminated, and returns its size. out may be NULL. */
-static size_t tfm__join(const tfm__side *side, const tfm__target_ids *target, char *out) {
-    const tfm__tokenizer *kind = tfm__tokenizer_of(side, target->form);
-    tfm__joined j;
-    int32_t i;
-    int pass, k;
-    memset(&j, 0, sizeof j);
-    j.side = side;
-    j.form = target->form;
-    j.out = out;
-    j.clean_up = target->form == TFM_TEXT_FORM_TEXT && side->clean_up;
-    if (target->form == TFM_TEXT_FORM_TEXT && side->spm && side->spm->unmap.units)
-        j.rules = &side->spm->unmap;
-    for (i = 0; i < target->n; i++) kind->join(&j, target->ids[i]);
-    TFM__COUNT_TEXT(target->n);
-    tfm__join_broken(&j);
-    if (j.rules) tfm__join_held(&j, 0);
-    for (pass = 0; pass < 3 && !target->runs; pass++)
-        for (k = 0; k < j.n_clean[pass]; k++) tfm__join_clean(&j, pass + 1, j.clean[pass][k]);
-    return j.size;
-}
-
-/* Writes a terminated text. The size is known before the first byte is written. */
-static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__target_ids *target,
-                                    char *text, size_t capacity, size_t *size, tfm_error *err) {
-    size_t needed;
-    if (!tfm__has_text(side))
-        return tfm__fail(err, TFM_E_NO_TEXT,
-                         "the model has no %s_vocabulary: use ids, or convert it with one",
-                         side->name);
-    needed = tfm__join(side, target, NULL);
-    if (text && needed >= capacity)
-        return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
-                         (int64_t)needed + 1, (int64_t)capacity);
-    if (text) text[tfm__join(side, target, text)] = 0;
-    *size = needed;
-    return TFM_OK;
-}
-
-TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
-                                        tfm_text_form form, char *text, size_t capacity,
-                                        size_t *size, tfm_error *err) {
-    tfm__target_ids target = {ids, count, form, 0};
-    int32_t i;
-    if (!model || (!ids && count > 0) || !size || (!text && capacity))
-        return tfm__fail(err, TFM_E_ARGUMENT, "model, ids, text or size is NULL");
-    for (i = 0; i < count; i++)
-        if (ids[i] < 0 || ids[i] >= model->config.tgt_vocab_size)
-            return tfm__fail(err, TFM_E_TOKEN, "position %i: id %i, the vocabulary has %i tokens",
-                             (int64_t)i, (int64_t)ids[i], (int64_t)model->config.tgt_vocab_size);
-    return tfm__join_text_of(&model->target, &target, text, capacity, size, err);
 }
 
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_t rank,
@@ -13938,38 +14018,6 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
         target.n--; /* an end token that was kept gives no text, whatever its spelling */
     target.runs = result.finish == TFM_FINISH_RUNNING;
     return tfm__join_text_of(&session->model->target, &target, text, capacity, size, err);
-}
-
-static tfm_status tfm__request_languages(const tfm_session *s, const tfm_request *r,
-                                         int32_t *source, int32_t *first, tfm_error *err) {
-    const tfm_config *c = &s->model->config;
-    const char *code[2];
-    int32_t ids[2], i;
-    code[0] = r->source_language, code[1] = r->target_language;
-    *source = s->text.language, *first = s->search.forced;
-    for (i = 0; i < 2; i++)
-        if (code[i]) TFM__TRY(tfm__find_language(c, code[i], strlen(code[i]), &ids[i], err));
-    if (code[0] && c->src_language == TFM_LANGUAGE_USE_SOURCE) *source = ids[0];
-    if (code[1] && c->src_language == TFM_LANGUAGE_USE_TARGET) *source = ids[1];
-    if (code[1] && c->tgt_language_forced) *first = ids[1];
-    return TFM_OK;
-}
-
-static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, int32_t i,
-                                        int32_t truncate, int32_t language, tfm_error *err) {
-    tfm__ids to;
-    memset(&to, 0, sizeof to);
-    to.ids = s->tgt.ids + (int64_t)i * s->max_source, to.count = &s->tgt.lengths[i];
-    to.capacity = (int32_t)tfm__min(s->max_source, truncate > 0 ? truncate : INT32_MAX);
-    to.left_out = truncate > 0 ? &s->order[i] : NULL;
-    to.language = language;
-    if (!s->model->config.has_text)
-        return tfm__fail(err, TFM_E_NO_TEXT,
-                         "the model has no vocabularies: use ids, or convert it with them");
-    TFM__TRY(tfm__session_tokenize(s, &r->text, TFM_TEXT_FORM_TEXT, &to, err));
-    if (s->tgt.lengths[i] && s->search.forced == TFM__LANGUAGE_UNSET && !r->target_language)
-        return tfm__no_language(err);
-    return TFM_OK;
 }
 
 TFM_DEF size_t tfm_translation_size(tfm_session *session) {
@@ -14122,46 +14170,10 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
     s->text.joined = used + 1;
     return tfm_translation_get(s, NULL, out, capacity, err);
 }
-#else /* TRANSFORMER_NO_TEXT: the tensors of texts may stand in the file */
-
-static tfm_status tfm__request_languages(const tfm_session *s, const tfm_request *r,
-                                         int32_t *source, int32_t *first, tfm_error *err) {
-    *source = s->text.language, *first = s->search.forced;
-    return !r->source_language && !r->target_language && !r->text.data && !r->text.size
-               ? TFM_OK
-               : tfm__fail(err, TFM_E_NO_TEXT,
-                           "the library was compiled with TRANSFORMER_NO_TEXT: give ids, and a "
-                           "language as first_token");
-}
-
-static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, int32_t i,
-                                        int32_t truncate, int32_t language, tfm_error *err) {
-    (void)s, (void)i, (void)truncate;
-    return tfm__request_languages(s, r, &language, &language, err);
-}
-
-static tfm_status tfm__build_text(tfm__loader *l) {
-    (void)l;
-    return TFM_OK;
-}
-
-static tfm_status tfm__load_text(tfm__loader *l) {
-    static const char *const names[] = {"vocabulary",    "vocabulary_sorted",
-                                        "sentencepiece", "sentencepiece_sorted",
-                                        "merges",        "added"};
-    char name[TFM__NAME];
-    size_t i;
-    for (i = 0; i < 2 * sizeof names / sizeof *names; i++) {
-        tfm__format(name, sizeof name, "_%s", names[i / 2]);
-        (void)tfm__load_claim(l, i % 2 ? "tgt" : "src", name);
-    }
-    return TFM_OK;
-}
-
 #endif /* TRANSFORMER_NO_TEXT */
 
 /* >>vectors =======================================================================================
-   33. VECTOR KERNELS
+   35. VECTOR KERNELS
    The vector kernels are written once, as a template over a vector type and its operations (TFM__V,
    TFM__I). The template is the last code in this file. Here each instruction set defines the
    operations and then includes this file again (TRANSFORMER_FILE), which is the template alone.
