@@ -128,6 +128,10 @@
    result of that request has the status and the message. Its text is empty, like that of a blank
    source; both have one result, whose finish is TFM_FINISH_BLANK.
 
+   Requests, results, bytes, token ids, and the layers and heads of a config count from 0. Two things
+   count from 1: the sentences in a message, as people count them, and options.attention_layer and
+   attention_head, where 0 stands for the default.
+
 
    3. CHOOSE HOW TO SEARCH
    -----------------------
@@ -213,7 +217,8 @@
    src_projection, positions and the embedding norm, but does not multiply by embedding_scale.
 
    The same source once more. tfm_session_restart decodes the sources of the session's last call
-   with other options, prompts or prefixes. The session still has their encodings.
+   with other options, prompts or prefixes. The session still has their encodings. requests NULL
+   means the same sources in tfm_session_forward and tfm_session_score.
 
 
    5. CHOOSE A LANGUAGE
@@ -567,8 +572,8 @@ typedef struct tfm_arena {
     unsigned char *data; /* NULL while measuring */
     size_t size;         /* bytes from data */
     size_t used;         /* bytes in use now */
-    size_t peak;   /* the most bytes that were needed so far, plus 63: data may have any address */
-    int measuring; /* 1: counts allocations without making them */
+    size_t peak; /* the most bytes that were needed so far, plus 63: data may have any address */
+    int32_t measuring; /* 1: counts allocations without making them */
 } tfm_arena;
 
 /* Returns an arena over your memory of this many bytes. */
@@ -672,7 +677,7 @@ typedef struct tfm_masks {
     tfm_tensor key_padding;     /* BOOL [B, S]: true = this key is a pad */
     tfm_tensor attention;       /* BOOL [T, S], [B*H, T, S], or [B, T, S] for all heads alike */
     const int32_t *key_lengths; /* [B]: keys from key_lengths[b] on are pads */
-    int causal;                 /* 1: query t sees keys 0 .. t */
+    int32_t causal;             /* 1: query t sees keys 0 .. t */
 } tfm_masks;
 
 /* Sets mask[b, s] = (ids[b, s] == pad). mask: BOOL [B, S]; ids: [B, S]. */
@@ -701,11 +706,11 @@ typedef enum tfm_position_kind {
 
 typedef struct tfm_position_options {
     tfm_position_kind kind;
-    int64_t first;     /* position of row 0, with the model's offset if it has one */
-    double base;       /* 0 means 10000 */
-    int divisor_half;  /* 0: exponent 2i/D. 1: i/(D/2 - 1) (fairseq, M2M100) */
-    int double_angles; /* 1: frequency and angle are not rounded to float as in PyTorch code */
-    tfm_tensor table;  /* learned: [n, D] */
+    int64_t first;         /* position of row 0, with the model's offset if it has one */
+    double base;           /* 0 means 10000 */
+    int32_t divisor_half;  /* 0: exponent 2i/D. 1: i/(D/2 - 1) (fairseq, M2M100) */
+    int32_t double_angles; /* 1: frequency and angle are not rounded to float as in PyTorch code */
+    tfm_tensor table;      /* learned: [n, D] */
 } tfm_position_options;
 
 /* Computes out[l] = PE(first + l). out: [L, D] or [B, L, D]. With lengths [B], the rows of a
@@ -812,7 +817,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
 typedef struct tfm_relative_positions {
     tfm_tensor table;     /* [buckets, H]; absent: none. At least 2 buckets, 4 if not causal */
     int32_t max_distance; /* 0 means 128; larger than the number of buckets with one distance */
-    int causal;           /* 1: keys after the query share the query's bucket (decoders).
+    int32_t causal;       /* 1: keys after the query share the query's bucket (decoders).
                              0: half of the buckets are for keys after the query (encoders) */
 } tfm_relative_positions;
 
@@ -821,7 +826,7 @@ typedef struct tfm_relative_positions {
    of a base is base^(-i/n). */
 typedef struct tfm_rotary_positions {
     tfm_tensor frequencies; /* [n]; absent: none */
-    int interleaved;        /* 0: a pair is columns i and n + i. 1: columns 2i and 2i + 1 */
+    int32_t interleaved;    /* 0: a pair is columns i and n + i. 1: columns 2i and 2i + 1 */
 } tfm_rotary_positions;
 
 /* The projections of one attention. K and W follow from the shapes and n_heads. Keys and values may
@@ -959,7 +964,9 @@ TFM_DEF void tfm_safetensors_free(tfm_safetensors *file);
 
 /* Return the number of tensors, and the name and the tensor of entry i, in the order of their data.
    The tensor's data are the bytes of the file: little-endian and perhaps not aligned. Read them
-   with tfm_safetensors_read. */
+   with tfm_safetensors_read. Without such an entry the name and the data are NULL. For file NULL,
+   these functions and the next three return what they return for a file without entries and keys:
+   0, NULL or -1. */
 TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file);
 TFM_DEF const char *tfm_safetensors_name(const tfm_safetensors *file, int64_t i);
 TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i);
@@ -1038,8 +1045,8 @@ typedef struct tfm_config {
     int32_t n_heads, n_encoder_layers, n_decoder_layers;
     int32_t d_model, d_ff, d_ff_decoder, d_key, d_value;
     int32_t src_vocab_size, tgt_vocab_size;
-    tfm_norm_order norm;
-    tfm_norm_kind layer_norm;
+    tfm_norm_order norm_order; /* of the file: norm */
+    tfm_norm_kind norm_kind;   /* of the file: layer_norm */
     double layer_norm_eps;
     tfm_activation activation, decoder_activation; /* of the encoder's layers, of the decoder's */
     tfm_position_kind positions;
@@ -1102,11 +1109,11 @@ typedef enum tfm_weight_type {
 typedef struct tfm_model_options {
     const tfm_allocator *allocator; /* NULL: malloc and free */
     tfm_weight_type weights;
-    int in_place; /* 1: F32 matrices stay where they are and are not rearranged for speed. That
+    int32_t in_place; /* 1: F32 matrices stay where they are and are not rearranged for speed. That
                      takes less memory and makes batches slower */
-    int map;      /* 1: tfm_model_load_file maps the file instead of reading it. It needs
+    int32_t map;      /* 1: tfm_model_load_file maps the file instead of reading it. It needs
                      TRANSFORMER_MMAP, and nobody may change or truncate the file meanwhile */
-    int exact;    /* 1: computes with the arithmetic "fused", whose bits are the same on every
+    int32_t exact;    /* 1: computes with the arithmetic "fused", whose bits are the same on every
                      machine (chapter 10) */
 } tfm_model_options;
 
@@ -1123,7 +1130,7 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
 #endif
 /* Frees a model. Free its sessions first. model may be NULL. */
 TFM_DEF void tfm_model_free(tfm_model *model);
-/* Returns the model's config, which the model owns. */
+/* Returns the model's config, which the model owns; NULL for NULL. */
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model);
 
 /* Returns the arithmetic that a model is computed with: "fused", "separate", "fused, pairs of
@@ -1185,8 +1192,9 @@ typedef struct tfm_session_options {
 
     /* ---- what it does ---- */
     const struct tfm_decode_options *decoding; /* of calls without options, for instance
-                                tfm_model_decoding(model). It must outlive the session. A max_beam
-                                and a max_target of 0 are large enough for it. NULL: greedy */
+                                tfm_model_decoding(model). The session copies it, but not the
+                                arrays that it points to. A max_beam and a max_target of 0 are
+                                large enough for it. NULL: greedy */
     tfm_sentences sentences; /* how tfm_translate reads a text; 0: as the model file says */
     int32_t attention; /* 1: keeps attention, in 4 * max_target * max_source bytes per hypothesis */
 
@@ -1260,19 +1268,20 @@ TFM_DEF tfm_ids tfm_ids_make(const int32_t *data, int32_t n);
 /* Runs the encoder alone on the sources of n requests, none of them blank; nothing else of the
    requests counts, except languages. tfm_session_encoder_output then returns its output
    [n, S, d_memory], or the memory that was given; S is the longest source. The session owns it
-   until its next call. Positions after a sentence's length are undefined. Errors: as
-   tfm_session_start. */
+   until its next call. Positions after a sentence's length are undefined. The tensor's data is NULL
+   for session NULL, and if nothing was encoded. Errors: as tfm_session_start. */
 TFM_DEF tfm_status tfm_session_encode(tfm_session *session, const tfm_request *requests, int32_t n,
                                       tfm_error *err);
 TFM_DEF tfm_tensor tfm_session_encoder_output(const tfm_session *session);
 
 /* All zero: defaults. You own the attention tensors. data NULL: none. */
 typedef struct tfm_forward_options {
-    int not_causal;               /* 1: target positions attend to later positions too */
+    int32_t not_causal;           /* 1: target positions attend to later positions too */
     tfm_tensor encoder_attention; /* [N, B, H, S, S] */
     tfm_tensor decoder_attention; /* [N, B, H, T, T] */
     tfm_tensor cross_attention;   /* [N, B, H, T, S] */
-    int alignment_heads; /* 1: cross_attention is [n, B, T, S], of the config's alignment_heads */
+    int32_t
+        alignment_heads; /* 1: cross_attention is [n, B, T, S], of the config's alignment_heads */
 } tfm_forward_options;
 
 /* Computes the teacher-forced pass: the encoder on the sources of n requests, the decoder on their
@@ -1460,7 +1469,8 @@ typedef struct tfm_result {
 TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_request *requests, int32_t n,
                                      const tfm_decode_options *options, tfm_error *err);
 /* Starts a decode of the sources of the session's last call, which are not encoded again. The n
-   requests, as many as there are sources, have none. A source that was blank or failed stays so. */
+   requests, as many as there are sources, have none. requests NULL: they have no settings either,
+   as in tfm_session_forward and tfm_session_score. A source that was blank or failed stays so. */
 TFM_DEF tfm_status tfm_session_restart(tfm_session *session, const tfm_request *requests, int32_t n,
                                        const tfm_decode_options *options, tfm_error *err);
 TFM_DEF tfm_status tfm_session_step(tfm_session *session, int32_t *running, tfm_error *err);
@@ -1483,9 +1493,11 @@ TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t request);
 TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t request, int32_t rank,
                                   tfm_result *result, tfm_error *err);
 
-/* Returns the log-probability of each token of a hypothesis, as the search computed it: out [n + 1]
-   has those of its n tokens and then that of the end token. It is 0 for a forced token, and if
-   there is no end token. Their sum is result.log_probability, up to the rounding of doubles. */
+/* Returns the log-probability of each token of a hypothesis, as the search computed it. out has
+   those of its tokens and then that of the end token: result.length + 1 numbers, or result.length
+   if the end token is among the tokens (keep_end, and finish is TFM_FINISH_ENDED). A number is 0
+   for a forced token, and if there is no end token. Their sum is result.log_probability, up to the
+   rounding of doubles. */
 TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t request, int32_t rank,
                                                 double *out, tfm_error *err);
 
@@ -6672,11 +6684,13 @@ TFM_DEF void tfm_safetensors_free(tfm_safetensors *file) {
     if (file) tfm__pool_free(file->pool);
 }
 
-TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file) { return file->n_entries; }
+TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file) {
+    return file ? file->n_entries : 0;
+}
 
 /* Returns entry i in the order of the data, or NULL if there is none. */
 static const tfm__file_entry *tfm__file_entry_at(const tfm_safetensors *f, int64_t i) {
-    return i >= 0 && i < f->n_entries ? (const tfm__file_entry *)f->by_offset[i] : NULL;
+    return f && i >= 0 && i < f->n_entries ? (const tfm__file_entry *)f->by_offset[i] : NULL;
 }
 
 TFM_DEF const char *tfm_safetensors_name(const tfm_safetensors *file, int64_t i) {
@@ -6695,8 +6709,9 @@ TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i
 
 /* Searches the names, then the offsets, because an entry is known to callers by its place there. */
 TFM_DEF int64_t tfm_safetensors_find(const tfm_safetensors *file, const char *name) {
-    int64_t n = file->n_entries;
-    int64_t i = tfm__lower_bound(file->by_name, n, &name, tfm__file_compare_names);
+    int64_t n = tfm_safetensors_count(file), i;
+    if (!n || !name) return -1;
+    i = tfm__lower_bound(file->by_name, n, &name, tfm__file_compare_names);
     if (i == n || tfm__file_compare_names(file->by_name[i], &name) != 0) return -1;
     return tfm__lower_bound(file->by_offset, n, file->by_name[i], tfm__file_compare_offsets);
 }
@@ -6710,13 +6725,13 @@ static int tfm__file_has_prefix(const tfm_safetensors *f, const char *prefix) {
 
 TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const char *key) {
     int64_t i;
-    for (i = 0; i < file->n_metadata; i++)
+    for (i = 0; file && key && i < file->n_metadata; i++)
         if (strcmp(file->metadata[2 * i], key) == 0) return file->metadata[2 * i + 1];
     return NULL;
 }
 
 TFM_DEF const char *tfm_safetensors_metadata_key(const tfm_safetensors *file, int64_t i) {
-    return i >= 0 && i < file->n_metadata ? file->metadata[2 * i] : NULL;
+    return file && i >= 0 && i < file->n_metadata ? file->metadata[2 * i] : NULL;
 }
 
 /* Converts n elements of any integer type to I32 or I64. It is an error if one does not fit. */
@@ -6847,7 +6862,7 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__INT(d_ff_decoder, PADDED), TFM__INT(d_key, STATED), TFM__INT(d_value, STATED),
     TFM__INT(d_input, PADDED), TFM__INT(d_memory, PADDED), TFM__INT(src_vocab_size, STATED),
     TFM__INT(tgt_vocab_size, STATED), TFM__INT(relative_buckets, SHAPE),
-    TFM__CHOICE(norm, norm, norm_order), TFM__CHOICE(layer_norm, layer_norm, norm_kind),
+    TFM__CHOICE(norm, norm_order, norm_order), TFM__CHOICE(layer_norm, norm_kind, norm_kind),
     TFM__SAME(layer_norm_eps, NUMBER, POSITIVE, 0), /* 0: that of the kind of norm */
     TFM__CHOICE(activation, activation, activation), TFM__CHOICE(positions, positions, position),
     TFM__SAME(position_offset, INT, NONE, 0), TFM__SAME(position_base, NUMBER, POSITIVE, 10000),
@@ -7168,7 +7183,7 @@ static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__confi
             tfm__config_put(&tfm__config_fields[k], stated, tfm__config_fields[k].otherwise);
     TFM__TRY(tfm__config_object(&r, tfm__config_fields, TFM__N_CONFIG_FIELDS, "", stated));
     if (!c->n_heads) return TFM__FAIL_CONFIG(err, "'n_heads' is missing");
-    if (c->layer_norm_eps == 0) c->layer_norm_eps = tfm__norm_default_eps(c->layer_norm);
+    if (c->layer_norm_eps == 0) c->layer_norm_eps = tfm__norm_default_eps(c->norm_kind);
     k = stated->decoder_activation;
     c->decoder_activation = k < 0 ? c->activation : (tfm_activation)k;
     if (!c->n_languages && (c->src_language || c->tgt_language_forced))
@@ -10274,7 +10289,7 @@ static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, const char 
                                  int32_t *columns, tfm_norm_weights *w) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
-    w->kind = c->layer_norm;
+    w->kind = c->norm_kind;
     w->eps = c->layer_norm_eps;
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
     TFM__TRY(tfm__load_float_tensor(l, name, ".weight", 0, columns, NULL, &w->weight));
@@ -10402,7 +10417,7 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
     int32_t *D = &c->d_model;
     tfm__format(self, sizeof self, "%s.self_attn.", prefix);
     tfm__format(ssru, sizeof ssru, "%s.ssru", prefix);
-    layer->order = c->norm;
+    layer->order = c->norm_order;
     if (has_cross && tfm__file_has_prefix(l->file, ssru)) {
         if (tfm__file_has_prefix(l->file, self))
             return TFM__FAIL_TENSOR(l, "'%s' has both self_attn and ssru", prefix);
@@ -10753,7 +10768,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
         TFM__TRY(tfm__load_stack(l, "encoder", 0, &c->n_encoder_layers, &c->d_ff, &m->encoder));
     TFM__TRY(tfm__load_stack(l, "decoder", 1, &c->n_decoder_layers, &c->d_ff_decoder, &m->decoder));
     if (!c->d_input) c->d_ff = c->d_ff_decoder, c->n_kv_heads = c->n_kv_heads_decoder;
-    if (c->layer_norm == TFM_NORM_KIND_LAYER_NORM_UNBIASED && c->d_model < 2)
+    if (c->norm_kind == TFM_NORM_KIND_LAYER_NORM_UNBIASED && c->d_model < 2)
         return TFM__FAIL_CONFIG(l->err,
                                 "'layer_norm' is layer_norm_unbiased and d_model is 1: d_model "
                                 "must be at least 2");
@@ -10861,7 +10876,9 @@ TFM_DEF void tfm_model_free(tfm_model *model) {
     if (model) tfm__pool_free(model->pool);
 }
 
-TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &model->config; }
+TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) {
+    return model ? &model->config : NULL;
+}
 
 /* >>session =======================================================================================
    31. SESSIONS
@@ -11217,10 +11234,13 @@ static tfm_status tfm__session_layout(tfm_session *s, int attention, tfm_arena *
                                       tfm_error *err) {
     const tfm_model *m = s->model;
     const tfm__linear *w;
+    tfm_decode_options *decoding = NULL;
     tfm__sizes z;
     int64_t converted = 0, scores;
     int32_t i;
     memset(&z, 0, sizeof z);
+    if (s->decoding_of) TFM__TRY(TFM__TAKE(arena, 1, 1, &decoding, err));
+    if (decoding) *decoding = *s->decoding_of, s->decoding_of = decoding;
     for (i = 0; i < m->encoder.n; i++) tfm__sizes_grow(&z, m->encoder.layers[i]);
     for (i = 0; i < m->decoder.n; i++) tfm__sizes_grow(&z, m->decoder.layers[i]);
     z.M = z.key_rows = tfm__session_group_rows(s);
@@ -11297,6 +11317,8 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
                          "a lower limit, or 0 for the model's",
                          o.max_source, o.max_target,
                          o.max_source > most_source ? most_source : most_target);
+    if (o.attention < 0 || o.attention > 1)
+        return tfm__fail(err, TFM_E_ARGUMENT, "attention is %d, expected 0 or 1", o.attention);
     if (o.max_shortlist < 0 || o.max_shortlist > c->tgt_vocab_size)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "max_shortlist is %d, expected 0 to the target vocabulary's %d tokens",
@@ -11662,6 +11684,7 @@ static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor 
 
 TFM_DEF tfm_tensor tfm_session_encoder_output(const tfm_session *session) {
     const tfm_session *s = session;
+    if (!s) return tfm_tensor_make(NULL, TFM_DTYPE_F32, 0, NULL);
     return tfm_tensor_3d(s->src.B ? s->encoder.memory : NULL, TFM_DTYPE_F32, s->src.B, s->src.L,
                          s->model->config.d_memory);
 }
@@ -12866,7 +12889,9 @@ static tfm_status tfm__request_check(tfm_session *s, const tfm_request *r, int32
 static tfm_status tfm__requests_check(tfm_session *s, const tfm_request *requests, int32_t n,
                                       int has_sources, const tfm_decode_options *o,
                                       tfm_error *err) {
+    tfm_request none;
     int32_t i;
+    memset(&none, 0, sizeof none);
     if (n < 1 || n > s->max_batch)
         return tfm__fail(err, n < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
                          "%d requests, the session takes 1 to %d (max_batch)", n, s->max_batch);
@@ -12877,9 +12902,10 @@ static tfm_status tfm__requests_check(tfm_session *s, const tfm_request *request
     if (!has_sources && n != s->src.B)
         return tfm__fail(err, TFM_E_ARGUMENT, "%d requests, but the last source has %d", n,
                          s->src.B);
-    for (i = 0; requests && i < n; i++) {
+    for (i = 0; (requests || o) && i < n; i++) {
         tfm_error inner;
-        tfm_status status = tfm__request_check(s, &requests[i], i, has_sources, o, &inner);
+        tfm_status status =
+            tfm__request_check(s, requests ? &requests[i] : &none, i, has_sources, o, &inner);
         if (status == TFM_OK) continue;
         if (!o || !o->skip_errors)
             return n > 1 ? tfm__fail(err, status, "request %d: %m", i, inner.text)
@@ -12926,9 +12952,12 @@ static tfm_status tfm__session_begin(tfm_session *s, const tfm_request *requests
                                      tfm_error *err) {
     const tfm_config *c;
     tfm_decode_options o;
+    tfm_request none;
     int32_t i, language, first;
     memset(&o, 0, sizeof o);
-    if (!s || !requests) return tfm__fail(err, TFM_E_ARGUMENT, "session or requests is NULL");
+    memset(&none, 0, sizeof none);
+    if (!s || (!requests && has_sources))
+        return tfm__fail(err, TFM_E_ARGUMENT, "session or requests is NULL");
     if (!options) options = s->decoding_of;
     if (options) o = *options;
     c = &s->model->config;
@@ -12938,12 +12967,13 @@ static tfm_status tfm__session_begin(tfm_session *s, const tfm_request *requests
     if (has_sources) tfm__session_read_requests(s, requests, n, o.truncate);
     for (i = 0, s->search.n_running = 0; i < n; i++) {
         tfm__sentence *sentence = &s->search.sentences[i];
+        const tfm_request *r = requests ? &requests[i] : &none;
         tfm_status status = has_sources || s->src.lengths[i] ? TFM_OK : sentence->status;
         if (s->tgt.lengths[i] < 0)
             status = (tfm_status)(-1 - s->tgt.lengths[i]), s->src.lengths[i] = 0;
         s->search.n_running += s->src.lengths[i] > 0;
-        (void)tfm__request_languages(s, &requests[i], &language, &first, NULL);
-        (void)tfm__sentence_plan(s, &o, &requests[i], first, s->src.lengths[i], sentence, NULL);
+        (void)tfm__request_languages(s, r, &language, &first, NULL);
+        (void)tfm__sentence_plan(s, &o, r, first, s->src.lengths[i], sentence, NULL);
         sentence->status = status;
     }
     if (!s->encoder.has_keys) tfm__encoder_run(s, 1, NULL);

@@ -19,6 +19,16 @@ if command -v nm > /dev/null; then
     check "NO_MODULES leaves out the functions of section 4" "" "$(nm $unit.sub.o | grep -wE "$(sed -n '/^\/\* >>api-modules/,/^\/\* >>api-files/s/^TFM_DEF.* \**\(tfm_[a-z_]*\)(.*/\1/p' transformer.h |
         paste -sd '|')")"
 fi
+# Names of 0.7.0 that meant something else than they said: a program that uses them does not compile, and the compiler
+# or .github/CHANGELOG.md says what they are now.
+uses() { # the call
+    printf '#include "transformer.h"\nint main(void) { tfm_config c; return (int)%s; }\n' "$1" > ${unit}_old.c
+    ${CC:-cc} -fsyntax-only -I. ${unit}_old.c > /dev/null 2>&1 && echo compiles || echo refused
+}
+for name in norm:norm_order layer_norm:norm_kind; do
+    check "tfm_config: ${name%:*} is ${name#*:}" "refused compiles 1" "$(uses "c.${name%:*}") $(uses "c.${name#*:}") $(grep -c "tfm_config.*\b${name%:*} .*\b${name#*:}\$" .github/CHANGELOG.md)"
+done
+check "flags of public structs are int32_t" "" "$(sed '/^#endif .* TRANSFORMER_H /q' transformer.h | grep -E '^    int [a-z_, ]*;' | grep -v ' rank;')"
 # Compiles the single headers that people copy, each alone in a unit that calls nearly none of its functions.
 for header in transformer examples/translate/text/text_buffer examples/translate/text/protect examples/translate/text/characters examples/translate/text/terms; do
     echo "#include \"$header.h\"" > ${unit}_alone.c

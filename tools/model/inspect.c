@@ -146,8 +146,8 @@ static void print_config(const tfm_config *c, int has_target_text) {
     if (c->d_memory != c->d_model) print_size("d_memory", c->d_memory);
     print_size("src_vocab_size", c->src_vocab_size);
     print_size("tgt_vocab_size", c->tgt_vocab_size);
-    print_word("norm", tfm_norm_order_name(c->norm));
-    print_word("layer_norm", tfm_norm_kind_name(c->layer_norm));
+    print_word("norm", tfm_norm_order_name(c->norm_order));
+    print_word("layer_norm", tfm_norm_kind_name(c->norm_kind));
     print_number("layer_norm_eps", c->layer_norm_eps);
     print_word("activation", tfm_activation_name(c->activation));
     if (c->decoder_activation != c->activation)
@@ -619,7 +619,7 @@ static const char *draw(const tfm_safetensors *file, const tfm_config *c,
     else snprintf(count, sizeof count, "%.4g million", (double)n / 1e6);
     snprintf(title, sizeof title, "%.120s: %s parameters, %s, matrices %s, %s-norm", name, count,
              box_size(size, bytes), tfm_dtype_name(type_of_matrices(file)),
-             c->norm ? "pre" : "post");
+             c->norm_order ? "pre" : "post");
     return draw_structure(opt.picture, file, c, title, tfm_activation_name(c->activation));
 }
 

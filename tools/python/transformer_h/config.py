@@ -19,7 +19,7 @@ def enum_names(kind: Any) -> dict[str, int]:
 
 def config_of(c: Any) -> dict[str, Any]:
     """Returns the fields of tfm_config. An enum's value is its name, and an array is a tuple, so its n_ field is
-    left out."""
+    left out. The names of norms are those of the model file."""
     config: dict[str, Any] = {}
     fields = dict(ffi.typeof("tfm_config").fields)
     for name, field in fields.items():
@@ -36,5 +36,5 @@ def config_of(c: Any) -> dict[str, Any]:
             value = tuple(value[i] for i in range(getattr(c, f"n_{name}")))
         elif name.startswith("n_") and name[2:] in fields:
             continue
-        config[name] = value
+        config[{"norm_order": "norm", "norm_kind": "layer_norm"}.get(name, name)] = value
     return config
