@@ -15060,74 +15060,90 @@ static const tfm__kernels *tfm__kernel_set(int i) {
     const int vnni = avx512 && tfm__cpu_has(TFM__CPU_VNNI);
 #endif
 /* clang-format off */
-/* Returns a set if it is number i and the CPU has it. The arguments are its number, whether the CPU
-   has it, and its name; the instructions of its loops and its tiles of F32; tiles of F16, BF16 and
-   int8; fused, zero point, split, configure, narrow; the set that narrow_f16 is taken from. */
-#define TFM__KERNELS(number, has, name, isa, f16, bf16, int8, fused, zero, split, conf, narrow,    \
-                     to_f16)                                                                       \
-    if (i == number && (has)) {                                                                    \
-        static const tfm__kernels set = {                                                          \
-            name, {NULL, tfm__##isa##_f32, f16, bf16, int8}, fused, zero, split, conf, narrow,     \
-            tfm__##isa##_dots_4x4, tfm__##isa##_dots, tfm__##isa##_weighted_sum,                   \
-            tfm__##isa##_exp_sum, tfm__##isa##_largest, tfm__##isa##_absmax, tfm__##isa##_scale,   \
-            tfm__##isa##_add, tfm__##isa##_times, tfm__##isa##_quantize, tfm__##isa##_activate,    \
-            tfm__##isa##_norm, tfm__##to_f16##_narrow_f16};                                        \
+/* Returns the set that follows if it is number i and the CPU has it. The set is written as struct
+   tfm__kernels has its members: name, tiles, fused; zero point and split of int8; configure and
+   narrow of BF16; the loops. */
+#define TFM__SET(number, has, ...)                                                                 \
+    if (i == (number) && (has)) {                                                                  \
+        static const tfm__kernels set = {__VA_ARGS__};                                             \
         return &set;                                                                               \
     }
+/* The loops of instruction set isa. Some take narrow_f16 from another. */
+#define TFM__LOOPS(isa, f16)                                                                       \
+    tfm__##isa##_dots_4x4, tfm__##isa##_dots, tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum,     \
+        tfm__##isa##_largest, tfm__##isa##_absmax, tfm__##isa##_scale, tfm__##isa##_add,           \
+        tfm__##isa##_times, tfm__##isa##_quantize, tfm__##isa##_activate, tfm__##isa##_norm,       \
+        tfm__##f16##_narrow_f16
     /* Where sets other than plain C are allowed but not fused, exact is plain C with their tiles of
        int8, which have the same bits. */
 #if defined(TFM__X86)
-    TFM__KERNELS(0, TRANSFORMER_KERNELS > 0, "SSE2, fused", plain, NULL, NULL, tfm__sse2_int8, 1, 0,
-                 NULL, NULL, NULL, plain)
+    TFM__SET(0, TRANSFORMER_KERNELS > 0, "SSE2, fused",
+             {NULL, tfm__plain_f32, NULL, NULL, tfm__sse2_int8},
+             1, 0, NULL, NULL, NULL, TFM__LOOPS(plain, plain))
 #elif defined(TFM__WASM)
-    TFM__KERNELS(0, TRANSFORMER_KERNELS > 0, "WASM SIMD128, fused", plain, NULL, NULL,
-                 tfm__wasm_int8, 1, 0, NULL, NULL, NULL, plain)
+    TFM__SET(0, TRANSFORMER_KERNELS > 0, "WASM SIMD128, fused",
+             {NULL, tfm__plain_f32, NULL, NULL, tfm__wasm_int8},
+             1, 0, NULL, NULL, NULL, TFM__LOOPS(plain, plain))
 #endif
-    TFM__KERNELS(0, 1, "plain C", plain, NULL, NULL, tfm__plain_int8, 1, 0, NULL, NULL, NULL, plain)
+    TFM__SET(0, 1, "plain C",
+             {NULL, tfm__plain_f32, NULL, NULL, tfm__plain_int8},
+             1, 0, NULL, NULL, NULL, TFM__LOOPS(plain, plain))
 #ifdef TFM__X86
-    TFM__KERNELS(1, 1, "SSE2", sse2, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, 0, NULL, NULL, NULL,
-                 plain)
-    TFM__KERNELS(2, avx2, "AVX2 and FMA", avx2, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8, 1, 0,
-                 tfm__avx2_split, NULL, NULL, avx2)
-    TFM__KERNELS(3, avx512, "AVX-512", avx512, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8, 1,
-                 0, tfm__avx2_split, NULL, NULL, avx2)
-    TFM__KERNELS(4, vnni, "AVX-512 with VNNI", avx512, tfm__avx512_f16, tfm__avx512_bf16,
-                 tfm__avx512_int8, 1, 128, NULL, NULL, NULL, avx2)
+    TFM__SET(1, 1, "SSE2",
+             {NULL, tfm__sse2_f32, NULL, tfm__sse2_bf16, tfm__sse2_int8},
+             0, 0, NULL, NULL, NULL, TFM__LOOPS(sse2, plain))
+    TFM__SET(2, avx2, "AVX2 and FMA",
+             {NULL, tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8},
+             1, 0, tfm__avx2_split, NULL, NULL, TFM__LOOPS(avx2, avx2))
+    TFM__SET(3, avx512, "AVX-512",
+             {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8},
+             1, 0, tfm__avx2_split, NULL, NULL, TFM__LOOPS(avx512, avx2))
+    TFM__SET(4, vnni, "AVX-512 with VNNI",
+             {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx512_int8},
+             1, 128, NULL, NULL, NULL, TFM__LOOPS(avx512, avx2))
 #ifdef TFM__AVX_VNNI
-    TFM__KERNELS(4, avx2 && tfm__cpu_has(TFM__CPU_AVX_VNNI), "AVX2 with VNNI", avx2, tfm__avx2_f16,
-                 tfm__avx2_bf16, tfm__avx_vnni_int8, 1, 128, NULL, NULL, NULL, avx2)
+    TFM__SET(4, avx2 && tfm__cpu_has(TFM__CPU_AVX_VNNI), "AVX2 with VNNI",
+             {NULL, tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx_vnni_int8},
+             1, 128, NULL, NULL, NULL, TFM__LOOPS(avx2, avx2))
 #endif
 #ifdef TFM__BF16 /* if VDPBF16PS is faster than FMA: twice on AMD's Zen 4, half on an Intel */
-    TFM__KERNELS(5, vnni && tfm__cpu_has(TFM__CPU_BF16) && tfm__cpu_has(TFM__CPU_AMD),
-                 "AVX-512 with VNNI and BF16", avx512, tfm__avx512_f16, tfm__avx512_pairs,
-                 tfm__avx512_int8, 1, 128, NULL, NULL, tfm__avx512_narrow, avx2)
+    TFM__SET(5, vnni && tfm__cpu_has(TFM__CPU_BF16) && tfm__cpu_has(TFM__CPU_AMD),
+             "AVX-512 with VNNI and BF16",
+             {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_pairs, tfm__avx512_int8},
+             1, 128, NULL, NULL, tfm__avx512_narrow, TFM__LOOPS(avx512, avx2))
 #endif
 #ifdef TFM__AMX
-    TFM__KERNELS(6, vnni && tfm__cpu_has(TFM__CPU_AMX), "AVX-512 with VNNI and AMX", avx512,
-                 tfm__avx512_f16, tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 1, 128, NULL,
-                 tfm__avx512_configure, tfm__avx512_narrow, avx2)
+    TFM__SET(6, vnni && tfm__cpu_has(TFM__CPU_AMX), "AVX-512 with VNNI and AMX",
+             {NULL, tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_amx_bf16, tfm__avx512_amx_int8},
+             1, 128, NULL, tfm__avx512_configure, tfm__avx512_narrow, TFM__LOOPS(avx512, avx2))
 #endif
 #elif defined(TFM__NEON)
-    TFM__KERNELS(1, 1, "NEON", neon, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 1, 0, NULL,
-                 NULL, NULL, neon)
+    TFM__SET(1, 1, "NEON",
+             {NULL, tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8},
+             1, 0, NULL, NULL, NULL, TFM__LOOPS(neon, neon))
 #ifdef TFM__NEON_DOT
-    TFM__KERNELS(2, tfm__cpu_has(TFM__CPU_DOT), "NEON with dot product", neon, tfm__neon_f16,
-                 tfm__neon_bf16, tfm__neon_dot_int8, 1, 0, NULL, NULL, NULL, neon)
+    TFM__SET(2, tfm__cpu_has(TFM__CPU_DOT), "NEON with dot product",
+             {NULL, tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_dot_int8},
+             1, 0, NULL, NULL, NULL, TFM__LOOPS(neon, neon))
 #endif
 #ifdef TFM__NEON_MMLA
-    TFM__KERNELS(3, tfm__cpu_has(TFM__CPU_I8MM), "NEON with I8MM", neon, tfm__neon_f16,
-                 tfm__neon_bf16, tfm__neon_mmla_int8s, 1, 0, NULL, NULL, NULL, neon)
-    TFM__KERNELS(4, tfm__cpu_has(TFM__CPU_I8MM) && tfm__cpu_has(TFM__CPU_BF16),
-                 "NEON with I8MM and BF16", neon, tfm__neon_f16, tfm__neon_mmla_pairs,
-                 tfm__neon_mmla_int8s, 1, 0, NULL, NULL, tfm__neon_narrow, neon)
+    TFM__SET(3, tfm__cpu_has(TFM__CPU_I8MM), "NEON with I8MM",
+             {NULL, tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_mmla_int8s},
+             1, 0, NULL, NULL, NULL, TFM__LOOPS(neon, neon))
+    TFM__SET(4, tfm__cpu_has(TFM__CPU_I8MM) && tfm__cpu_has(TFM__CPU_BF16),
+             "NEON with I8MM and BF16",
+             {NULL, tfm__neon_f32, tfm__neon_f16, tfm__neon_mmla_pairs, tfm__neon_mmla_int8s},
+             1, 0, NULL, NULL, tfm__neon_narrow, TFM__LOOPS(neon, neon))
 #endif
 #elif defined(TFM__WASM)
-    TFM__KERNELS(1, 1, "WASM SIMD128", wasm, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, 0, NULL, NULL,
-                 NULL, plain)
+    TFM__SET(1, 1, "WASM SIMD128",
+             {NULL, tfm__wasm_f32, NULL, tfm__wasm_bf16, tfm__wasm_int8},
+             0, 0, NULL, NULL, NULL, TFM__LOOPS(wasm, plain))
 #endif
     /* clang-format on */
     return NULL;
-#undef TFM__KERNELS
+#undef TFM__SET
+#undef TFM__LOOPS
 }
 
 #if defined(__clang__)
