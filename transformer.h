@@ -3693,6 +3693,7 @@ typedef struct tfm__packer {
     tfm_weight_type weights; /* wanted */
     int in_place;            /* F32 stays in rows */
     int owns_bytes;          /* panels may take the place of rows */
+    int copies;              /* of the matrix that is packed: its elements stay as they are */
     void *scratch;           /* tfm__packed_scratch floats */
     tfm_error *err;
 } tfm__packer;
@@ -3755,68 +3756,91 @@ static tfm_status tfm__packed_alloc_scales(tfm_arena *arena, tfm__matrix *w, int
     return TFM_OK;
 }
 
-/* Packs a matrix that is as stored in the file. Its type becomes the wanted one, else the file's,
-   or F32 if kernels have no tiles for it. Panels stay where they are if the kernels read them. */
-static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
-    const tfm__matrix from = *w;
-    const struct tfm__type *type;
-    int64_t panels = tfm__packed_panels(w->rows), panel_bytes, row_bytes, bytes, i, r;
-    unsigned char *rows = (unsigned char *)p->scratch, *memory;
-    float *floats = (float *)p->scratch + TFM__PANEL * (w->columns + 1);
-    int same, in_place = p->in_place && !w->k_group;
+/* Returns the type that a matrix gets: the wanted one, else the file's, or F32 if the kernels have no
+   tiles for it. TFM_WEIGHT_TYPE_AS_STORED: it becomes rows of floats. */
+static tfm_weight_type tfm__packed_type(const tfm__packer *p, const tfm__matrix *stored) {
+    tfm_weight_type type = p->weights ? p->weights : tfm__type_of_dtype(stored->dtype);
 #ifdef TRANSFORMER_BLAS
-    in_place = 1;
+    const int keeps_rows = 1;
+#else
+    const int keeps_rows = p->in_place && !stored->k_group;
 #endif
-    w->type = p->weights ? p->weights : tfm__type_of_dtype(w->dtype);
-    if (!p->kernels->tiles[w->type]) w->type = TFM_WEIGHT_TYPE_F32;
-    if (w->type == TFM_WEIGHT_TYPE_F32 && in_place) {
-        w->type = TFM_WEIGHT_TYPE_AS_STORED;
-        return tfm__matrix_set_rows(p, w);
+    if (!p->kernels->tiles[type]) type = TFM_WEIGHT_TYPE_F32;
+    return type == TFM_WEIGHT_TYPE_F32 && keeps_rows ? TFM_WEIGHT_TYPE_AS_STORED : type;
+}
+
+/* Writes row i of a stored matrix as elements of a type, and sets the scale of int8. */
+static void tfm__packed_convert_row(const tfm__packer *p, const tfm__matrix *stored, int64_t i,
+                                    tfm_weight_type type, unsigned char *to, float *scale) {
+    const int64_t K = stored->columns, bytes = tfm__dtype_bytes(tfm__types[type].dtype, K);
+    float *floats = (float *)p->scratch + TFM__PANEL * (K + 1);
+    *scale = stored->scales ? stored->scales[i] : 0.0f;
+    if (p->copies) {
+        memcpy(to, stored->data + i * bytes, (size_t)bytes);
+        return;
     }
+    tfm__matrix_read_row(stored, i, floats);
+    if (type == TFM_WEIGHT_TYPE_I8) {
+        float factor = tfm__int8_factor(p->kernels, floats, K, scale);
+        p->kernels->quantize(to, floats, factor, 0, K);
+    } else tfm__narrow(to, floats, tfm__types[type].dtype, K);
+}
+
+/* Packs panel i of w. Its rows are converted in scratch first, because the panel may take their
+   place. */
+static void tfm__packed_fill_panel(const tfm__packer *p, const tfm__matrix *stored,
+                                   const tfm__matrix *w, int64_t i) {
+    const int64_t bytes = tfm__dtype_bytes(tfm__types[w->type].dtype, w->columns);
+    const int64_t row_bytes = tfm__packed_panel_bytes(w->type, w->columns) / TFM__PANEL;
+    const unsigned char *rows[TFM__PANEL];
+    unsigned char *to = (unsigned char *)p->scratch;
+    int64_t r, row = i * TFM__PANEL;
+    float scale;
+    for (r = 0; r < TFM__PANEL && row < w->rows; r++, row++, to += row_bytes) {
+        tfm__packed_convert_row(p, stored, row, w->type, to, &scale);
+        memset(to + bytes, 0, (size_t)(row_bytes - bytes)); /* of the last group of columns */
+        if (w->scales) w->scales[row] = scale;
+        rows[r] = to;
+    }
+    tfm__packed_set_panel(w, i, rows, tfm__packed_group_bytes(w->type));
+    if (w->block_sums) tfm__packed_set_block_sums(p->kernels, w, i);
+}
+
+/* Packs a matrix that is as stored in the file, in one of four ways:
+     1. Rows of floats stay, for in_place or BLAS.
+     2. Panels of the file stay, if the kernels read them.
+     3. Panels take the place of their own rows, if the model owns the file's bytes, the elements
+        stay as they are, and rows are whole groups of columns:
+            file     | rows 0 to 15 | rows 16 to 31 | rows 32 to 40 |
+            packed   | panel 0      | panel 1       |                   tail | panel 2, with zeros |
+     4. Panels get memory of their own. */
+static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
+    const tfm__matrix stored = *w;
+    const struct tfm__type *type;
+    const int64_t panels = tfm__packed_panels(w->rows);
+    int64_t panel_bytes, i;
+    int is_of_type, replaces_rows;
+    w->type = tfm__packed_type(p, &stored);
+    if (w->type == TFM_WEIGHT_TYPE_AS_STORED) return tfm__matrix_set_rows(p, w);
     type = &tfm__types[w->type];
-    same = type->dtype == w->dtype &&
-           (type->dtype != TFM_DTYPE_F32 || tfm__are_floats(w->data, TFM_DTYPE_F32));
-    if (same && w->k_group == type->k_group) {
+    is_of_type = type->dtype == w->dtype &&
+                 (type->dtype != TFM_DTYPE_F32 || tfm__are_floats(w->data, TFM_DTYPE_F32));
+    if (is_of_type && w->k_group == type->k_group) {
         if (!p->kernels->zero_point) w->block_sums = NULL;
         return TFM_OK;
     }
-    same &= !w->k_group;
-    panel_bytes = tfm__packed_panel_bytes(w->type, w->columns),
-    row_bytes = panel_bytes / TFM__PANEL;
-    /* panels may replace their own rows if these are whole groups */
-    in_place = same && p->owns_bytes && w->columns % type->k_group == 0;
-    if (!in_place || w->rows % TFM__PANEL) {
-        TFM__TRY(TFM__TAKE(&p->arena, in_place ? 1 : panels, panel_bytes, &memory, p->err));
-        if (in_place) w->tail = memory;
-        else w->data = memory;
+    p->copies = is_of_type && !w->k_group;
+    replaces_rows = p->copies && p->owns_bytes && w->columns % type->k_group == 0;
+    panel_bytes = tfm__packed_panel_bytes(w->type, w->columns);
+    if (!replaces_rows) {
+        TFM__TRY(TFM__TAKE(&p->arena, panels, panel_bytes, &w->data, p->err));
+    } else if (w->rows % TFM__PANEL) {
+        TFM__TRY(TFM__TAKE(&p->arena, 1, panel_bytes, &w->tail, p->err));
     }
     w->scales = NULL, w->block_sums = NULL;
     if (w->type == TFM_WEIGHT_TYPE_I8)
         TFM__TRY(tfm__packed_alloc_scales(&p->arena, w, p->kernels->zero_point, p->err));
-    if (p->arena.measuring) return TFM_OK;
-    bytes = tfm__dtype_bytes(type->dtype, w->columns);
-    for (i = 0; i < panels; i++) {
-        const unsigned char *panel[TFM__PANEL];
-        for (r = 0; r < TFM__PANEL && i * TFM__PANEL + r < w->rows; r++) {
-            int64_t row = i * TFM__PANEL + r;
-            unsigned char *to = rows + r * row_bytes;
-            float scale = from.scales ? from.scales[row] : 0.0f;
-            if (same) memcpy(to, from.data + row * bytes, (size_t)bytes);
-            else {
-                tfm__matrix_read_row(&from, row, floats);
-                if (w->type != TFM_WEIGHT_TYPE_I8) tfm__narrow(to, floats, type->dtype, w->columns);
-                else
-                    p->kernels->quantize(to, floats,
-                                         tfm__int8_factor(p->kernels, floats, w->columns, &scale),
-                                         0, w->columns);
-            }
-            memset(to + bytes, 0, (size_t)(row_bytes - bytes));
-            panel[r] = to;
-            if (w->scales) w->scales[row] = scale;
-        }
-        tfm__packed_set_panel(w, i, panel, tfm__packed_group_bytes(w->type));
-        if (w->block_sums) tfm__packed_set_block_sums(p->kernels, w, i);
-    }
+    for (i = 0; i < panels && !p->arena.measuring; i++) tfm__packed_fill_panel(p, &stored, w, i);
     return TFM_OK;
 }
 
@@ -3878,12 +3902,14 @@ static void tfm__matrix_gather_rows(tfm__matrix *to, const tfm__matrix *w, const
 typedef struct tfm__product {
     tfm__rows y, x;
     const tfm__linear *w;
-    int64_t first;            /* row of w that gives column 0 of y: a multiple of 16 */
-    int activation;           /* a tfm_activation, TFM__SIGMOID, or -1 for none */
-    int64_t gate;             /* floats from y to the factors of y; 0: no gate */
-    unsigned char *converted; /* x as int8 or bf16, block by block; NULL: tiles read floats */
-    int64_t converted_block;  /* bytes from one block of columns to the next; orders are halfway */
-    float *scales;            /* [rows of x]: scales of int8; NULL: none */
+    int64_t first;  /* row of w that gives column 0 of y: a multiple of 16 */
+    int activation; /* a tfm_activation, TFM__SIGMOID, or -1 for none */
+    int64_t gate;   /* floats from y to the factors of y; 0: no gate */
+    unsigned char
+        *converted; /* x as the tiles read it, rows TFM__X_STRIDE bytes apart: int8 or bf16,
+                                 block by block, or floats of attention; NULL: they read x */
+    int64_t converted_block; /* bytes from one block of columns to the next; orders are halfway */
+    float *scales;           /* [rows of x]: scales of int8; NULL: none */
 } tfm__product;
 
 static tfm__product tfm__product_make(const tfm__rows *y, const tfm__rows *x,
@@ -4997,102 +5023,141 @@ static tfm__linear tfm__attend_map(tfm_weight_type type, int64_t rows, int64_t c
     return map;
 }
 
-/* Prepares a query's scores of n keys from key s on for weights exp(score - max), where max is the
-   largest score so far. If it grows, what was computed for earlier keys shrinks. */
-static void tfm__attend_block(const tfm__attention *a, int64_t b, int64_t h, int64_t t,
-                              float *scores, int64_t s, int64_t n, float *max, double *sum) {
-    const tfm__kernels *kernels = a->kernels;
-    float most;
-    int64_t i, end, begin;
+/* Some queries of a head, on which tfm__attend_tiles works together. */
+typedef struct tfm__attend_tile {
+    const tfm__attention *a;
+    int64_t b, h, t, n;           /* queries t to t + n - 1 of head h in batch row b */
+    tfm__rows scores;             /* [n, TFM__KEYS]: of a block of keys, then their weights */
+    tfm__rows context;            /* [n, W]: the sum of weights * values so far */
+    float maxima[TFM__MOST_ROWS]; /* the largest score of each query so far */
+    double sums[TFM__MOST_ROWS];  /* the sum of its weights exp(score - maximum) so far */
+} tfm__attend_tile;
+
+static void tfm__attend_begin(tfm__attend_tile *tile) {
+    const tfm__attention *a = tile->a;
+    int64_t i;
+    for (i = 0; i < tile->n; i++) {
+        tile->maxima[i] = -INFINITY, tile->sums[i] = 0;
+        if (!a->left) continue; /* a window may begin after the first block, or see nothing */
+        memset(tfm__row(&tile->context, 0, i), 0, (size_t)a->W * sizeof(float));
+        if (a->weights.data)
+            memset(tfm__head_row(&a->weights, tile->b, tile->h, tile->t + i), 0,
+                   (size_t)a->S * sizeof(float));
+    }
+}
+
+/* Masks the scores that query i has of n keys from key s on, and finds its largest score so far. If
+   that grows, what was computed with earlier keys shrinks. */
+static void tfm__attend_maximum(tfm__attend_tile *tile, int64_t i, int64_t s, int64_t n) {
+    const tfm__attention *a = tile->a;
+    const int64_t b = tile->b, h = tile->h, t = tile->t + i;
+    float *scores = tfm__row(&tile->scores, 0, i), largest, factor;
+    int64_t k, begin, end;
     tfm__attend_cap(a, scores, n);
     tfm__attend_mask(a, b, h, t, scores, s, n);
     if (a->left) {
         begin = tfm__attend_window(a, b, t, &end);
-        for (i = s; i < s + n; i++)
-            if (i < begin || i >= end) scores[i - s] = -INFINITY;
+        for (k = s; k < s + n; k++)
+            if (k < begin || k >= end) scores[k - s] = -INFINITY;
     }
-    most = kernels->largest(scores, n);
-    if (most > *max && s) {
-        float factor = (float)kernels->exp_sum(NULL, max, most, 1);
-        kernels->scale(tfm__head_row(&a->context, b, h, t), factor, a->W);
-        if (a->weights.data) kernels->scale(tfm__head_row(&a->weights, b, h, t), factor, s);
-        *sum *= (double)factor;
+    largest = a->kernels->largest(scores, n);
+    if (!(largest > tile->maxima[i])) return;
+    if (s) {
+        factor = (float)a->kernels->exp_sum(NULL, &tile->maxima[i], largest, 1);
+        a->kernels->scale(tfm__row(&tile->context, 0, i), factor, a->W);
+        if (a->weights.data) a->kernels->scale(tfm__head_row(&a->weights, b, h, t), factor, s);
+        tile->sums[i] *= (double)factor;
     }
-    if (most > *max) *max = most;
+    tile->maxima[i] = largest;
+}
+
+/* Turns the scores of n keys from key s on into weights, which the caller gets if it wants them. */
+static void tfm__attend_weigh(tfm__attend_tile *tile, int64_t s, int64_t n) {
+    const tfm__attention *a = tile->a;
+    int64_t i;
+    for (i = 0; i < tile->n; i++) tfm__attend_maximum(tile, i, s, n);
+    for (i = 0; i < tile->n; i++) {
+        float *x = tfm__row(&tile->scores, 0, i), max = tile->maxima[i];
+        tile->sums[i] += a->kernels->exp_sum(x, x, max == -INFINITY ? 0.0f : max, n);
+    }
+    for (i = 0; a->weights.data && i < tile->n; i++)
+        memcpy(tfm__head_row(&a->weights, tile->b, tile->h, tile->t + i) + s,
+               tfm__row(&tile->scores, 0, i), (size_t)n * sizeof(float));
+}
+
+/* Divides contexts and weights of the first n keys by the sums of the weights. */
+static void tfm__attend_end(const tfm__attend_tile *tile, int64_t n) {
+    const tfm__attention *a = tile->a;
+    int64_t i;
+    for (i = 0; i < tile->n; i++) {
+        float factor = tile->sums[i] != 0 ? (float)(1 / tile->sums[i]) : 1.0f, *weights;
+        a->kernels->scale(tfm__row(&tile->context, 0, i), factor, a->W);
+        if (!a->weights.data) continue;
+        weights = tfm__head_row(&a->weights, tile->b, tile->h, tile->t + i);
+        a->kernels->scale(weights, factor, n);
+        memset(weights + n, 0, (size_t)(a->S - n) * sizeof(float));
+    }
 }
 
 /* Computes what tfm__attend_heads computes, block by block with tiles, if all queries see the same
    keys up to a length. Steps never use it, so a decoder's pass does not either: both have the same
-   bits. packs 0: the scratch has the keys and values of the group from the head before. */
+   bits. packs 0: the scratch has the keys and values of the group from the head before.
+
+   The scratch of a thread, tfm__attend_tile_scratch floats:
+     TFM__MOST_ROWS rows of TFM__X_STRIDE bytes, so far apart as tiles read rows:
+         F32, up to TFM__KEYS columns   | scores of a block of keys, then weights | the query |
+         BF16, or more columns          | scores of a block of keys, then weights |
+     the packed keys [n, K] and the packed values [W, n]
+     BF16: such rows with the weights as bf16, and such rows with the queries as bf16 */
 static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, int packs,
                               float *scratch) {
+    enum { STRIDE = TFM__X_STRIDE / 4 };
     const tfm__kernels *kernels = a->kernels;
-    const int is_bf16 = a->tiles == TFM_WEIGHT_TYPE_BF16;
-    int64_t n = tfm__attend_count_keys(a, b, 0), most = is_bf16 ? TFM__QUERIES_BF16 : TFM__QUERIES;
-    int64_t t, s, i, M, begin, end, g = tfm__attend_group(a, h);
-    float *room = scratch + (int)TFM__MOST_ROWS * TFM__X_STRIDE / 4, maxima[TFM__MOST_ROWS];
-    float *x, factor;
-    double sums[TFM__MOST_ROWS];
+    const int is_bf16 = a->tiles == TFM_WEIGHT_TYPE_BF16, is_wide = a->K > TFM__KEYS;
+    const int64_t n = tfm__attend_count_keys(a, b, 0), g = tfm__attend_group(a, h);
+    const int64_t most = is_bf16 ? TFM__QUERIES_BF16 : TFM__QUERIES;
+    float *room = scratch + (int)TFM__MOST_ROWS * STRIDE;
     tfm__linear key_map = tfm__attend_map(a->tiles, n, a->K, &room);
     tfm__linear value_map = tfm__attend_map(a->tiles, a->W, n, &room);
     const float *k = tfm__head_row(&a->k, b, g, 0), *v = tfm__head_row(&a->v, b, g, 0);
+    tfm__attend_tile tile;
+    int64_t t, s, i, begin, end;
     if (packs) tfm__packed_set_keys(&key_map.w, k, a->k.t, a->scale, kernels, room);
     if (packs) tfm__packed_set_values(&value_map.w, v, a->v.t, kernels, room);
-    for (t = 0; t < a->T; t += most) {
-        tfm__rows q = tfm__rows_of_head(&a->q, b, h, t, M = tfm__min(most, a->T - t), a->K);
-        tfm__rows context = tfm__rows_of_head(&a->context, b, h, t, M, a->W);
-        tfm__rows scores = {scratch, 1, M, TFM__KEYS, 0, TFM__X_STRIDE / 4};
+    tile.a = a, tile.b = b, tile.h = h;
+    for (t = 0; t < a->T; t += tile.n) {
+        tfm__rows q = tfm__rows_of_head(&a->q, b, h, t, tfm__min(most, a->T - t), a->K);
+        tfm__rows scores = {scratch, 1, q.L, TFM__KEYS, 0, STRIDE};
+        tfm__rows context = tfm__rows_of_head(&a->context, b, h, t, q.L, a->W);
         tfm__product of_keys = tfm__product_make(&scores, &q, &key_map);
         tfm__product of_values = tfm__product_make(&context, &scores, &value_map);
-        of_values.converted = (unsigned char *)scratch; /* tiles read rows so far apart */
-        if (!is_bf16 && a->K <= TFM__KEYS) {            /* the queries are behind their scores */
-            of_keys.converted = (unsigned char *)(scratch + (int)TFM__KEYS);
-            for (i = 0; i < M; i++)
-                memcpy(tfm__row(&scores, 0, i) + (int)TFM__KEYS, tfm__row(&q, 0, i),
-                       (size_t)a->K * sizeof factor);
-        }
+        of_values.converted = (unsigned char *)scratch;
         if (is_bf16) {
             of_values.converted = (unsigned char *)room;
             of_keys.converted = of_values.converted + (int)TFM__MOST_ROWS * TFM__X_STRIDE;
             of_keys.converted_block = TFM__MOST_ROWS * (int64_t)TFM__X_STRIDE;
-            tfm__product_convert(kernels, &of_keys, 0, M);
+            tfm__product_convert(kernels, &of_keys, 0, q.L);
+        } else if (!is_wide) {
+            of_keys.converted = (unsigned char *)(scratch + (int)TFM__KEYS);
+            for (i = 0; i < q.L; i++)
+                memcpy(scratch + i * STRIDE + (int)TFM__KEYS, tfm__row(&q, 0, i),
+                       (size_t)a->K * sizeof *scratch);
         }
-        for (i = 0; i < M; i++) {
-            maxima[i] = -INFINITY, sums[i] = 0;
-            if (!a->left) continue; /* a window may begin after the first block, or see nothing */
-            memset(tfm__row(&context, 0, i), 0, (size_t)a->W * sizeof factor);
-            if (a->weights.data)
-                memset(tfm__head_row(&a->weights, b, h, t + i), 0, (size_t)a->S * sizeof factor);
-        }
+        tile.t = t, tile.n = q.L, tile.scores = scores, tile.context = context;
+        tfm__attend_begin(&tile);
         begin = tfm__attend_window(a, b, t, &end);
-        (void)tfm__attend_window(a, b, t + M - 1, &end);
+        (void)tfm__attend_window(a, b, t + q.L - 1, &end);
         for (s = begin - begin % TFM__KEYS; s < end; s += TFM__KEYS) {
             of_keys.first = s;
             of_keys.y.D = of_values.x.D = tfm__min(TFM__KEYS, n - s);
-            if (is_bf16 || a->K > TFM__KEYS) tfm__product_packed(kernels, &of_keys);
+            if (is_bf16 || is_wide) tfm__product_packed(kernels, &of_keys);
             else tfm__product_chunk(kernels, &of_keys, 0, a->K);
-            for (i = 0; i < M; i++)
-                tfm__attend_block(a, b, h, t + i, tfm__row(&scores, 0, i), s, of_keys.y.D,
-                                  &maxima[i], &sums[i]);
-            for (i = 0; i < M; i++) {
-                x = tfm__row(&scores, 0, i), factor = maxima[i] == -INFINITY ? 0.0f : maxima[i];
-                sums[i] += kernels->exp_sum(x, x, factor, of_keys.y.D);
-            }
-            for (i = 0; a->weights.data && i < M; i++)
-                memcpy(tfm__head_row(&a->weights, b, h, t + i) + s, tfm__row(&scores, 0, i),
-                       (size_t)of_keys.y.D * sizeof factor);
-            if (is_bf16) tfm__product_convert(kernels, &of_values, 0, M);
+            tfm__attend_weigh(&tile, s, of_keys.y.D);
+            if (is_bf16) tfm__product_convert(kernels, &of_values, 0, q.L);
             tfm__product_chunk(kernels, &of_values, s, TFM__KEYS);
         }
-        for (i = 0; i < M; i++) {
-            factor = sums[i] != 0 ? (float)(1 / sums[i]) : 1.0f;
-            kernels->scale(tfm__row(&context, 0, i), factor, a->W);
-            if (!a->weights.data) continue;
-            kernels->scale(tfm__head_row(&a->weights, b, h, t + i), factor, n);
-            memset(tfm__head_row(&a->weights, b, h, t + i) + n, 0,
-                   (size_t)(a->S - n) * sizeof factor);
-        }
-        TFM__COUNT(2 * M * (end - begin) * (a->K + a->W));
+        tfm__attend_end(&tile, n);
+        TFM__COUNT(2 * q.L * (end - begin) * (a->K + a->W));
     }
 }
 
