@@ -7275,12 +7275,17 @@ typedef struct tfm__spelling {
 } tfm__spelling;
 
 typedef struct tfm__vocabulary {
-    tfm__spelling *spellings; /* sorted; SentencePiece's pieces in the order of their ids */
-    void **sorted;            /* the same by their bytes */
-    int64_t *tokens;          /* [n]: the spelling of id i to write */
     int64_t n_spellings;
-    int32_t n;
-    const char *text; /* the tensor's; NULL: the pieces of a SentencePiece model */
+    int32_t n;        /* tokens: ids below n */
+    const char *text; /* the tensor's lines; NULL: the pieces of a SentencePiece model */
+    /* while the file is checked: where each spelling begins in the text, sorted by its bytes, and
+       the offset of each line [n] */
+    void **sorted_lines;
+    int64_t *line_offsets;
+    /* after tfm__build_vocabulary, sorted and tokens in the memory of these two */
+    tfm__spelling *spellings; /* sorted; SentencePiece's pieces in the order of their ids */
+    void **sorted;            /* the spellings, by their bytes */
+    int64_t *tokens;          /* [n]: the spelling of id i to write */
 } tfm__vocabulary;
 
 typedef struct tfm__tokenizer tfm__tokenizer;
@@ -7561,24 +7566,35 @@ static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int6
     *n = TFM__REPLACEMENT;
     return 1;
 }
+
 /* ---- normalized text and its cells ---- */
 
-/* There is one cell for each byte of the text and one for its end. When the text is cut, the piece
-   that begins at byte i has cells[i].next bytes and the id cells[i].id. */
+/* There is one cell for each byte of the normalized text, and one for its end. Cutting goes from the
+   first state of a cell to the last:
+     the text is cut   unigram: the best way to end at each byte    score, from.piece, id
+                       BPE: a list of symbols, which are merged     from.symbol, to.size, id
+     it was cut        a list of pieces, from cell 0 to the end     to.next, id
+     spans are wanted  the same, and where bytes come from          from.origin, to.next, id */
 typedef struct tfm__cell {
-    float score;  /* unigram: score of the best pieces for the bytes before this one */
-    int32_t prev; /* unigram: where the last of these pieces begins; BPE: the symbol before; while
-                     the text is normalized: the byte of the source that this one comes from */
-    int32_t next; /* bytes of the symbol or piece that begins here */
-    int32_t
-        id; /* unigram: that last piece; BPE: the symbol here, -1: none, -2 - id: not to merge */
+    float score; /* of the best pieces for the bytes before this one */
+    union {
+        int32_t piece;  /* where the last of these pieces begins; -1: no piece ends here */
+        int32_t symbol; /* where the symbol before this one begins; -1: it is the first */
+        int32_t origin; /* the byte of the source that this byte was made from */
+    } from;
+    union {
+        int32_t size; /* bytes of the symbol that begins here; 0: none does */
+        int32_t next; /* where the piece after the one that begins here begins */
+    } to;
+    int32_t id; /* of the last of the best pieces; or the symbol (-1: none, -2 - id: of a piece that
+                   is not merged); or of the piece that begins here */
 } tfm__cell;
 
 /* Normalized text under construction. If it does not fit, only n grows. */
 struct tfm__normal {
     char *text;
     int64_t n, capacity;
-    tfm__cell *cells; /* [n_cells]: in .prev, what each byte was made of; NULL: not wanted */
+    tfm__cell *cells; /* [n_cells]: from.origin is set; NULL: not wanted */
     int64_t n_cells;
     int before_added; /* an added token follows what is normalized now */
 };
@@ -7588,7 +7604,7 @@ static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t
     int64_t k;
     if (n <= o->capacity - o->n) memcpy(o->text + o->n, text, (size_t)n);
     else o->capacity = 0; /* so that later bytes do not follow a gap */
-    for (k = o->n; k < o->n + n && k < o->n_cells; k++) o->cells[k].prev = (int32_t)origin;
+    for (k = o->n; k < o->n + n && k < o->n_cells; k++) o->cells[k].from.origin = (int32_t)origin;
     o->n += n;
     TFM__COUNT_TEXT(n);
 }
@@ -7651,13 +7667,13 @@ static int tfm__pair_first(const tfm__pair *a, const tfm__pair *b) {
 
 /* Puts the symbol at left and its right neighbour into the heap if they make a symbol. */
 static void tfm__bpe_push(tfm__lattice *b, int32_t left) {
-    const tfm__cell *l = &b->cells[left], *r = l + l->next;
+    const tfm__cell *l = &b->cells[left], *r = l + l->to.size;
     tfm__pair pair;
     int32_t i;
-    if (left + l->next == b->end || l->id < 0 || r->id < -1 || !b->find_pair(b, left, &pair))
+    if (left + l->to.size == b->end || l->id < 0 || r->id < -1 || !b->find_pair(b, left, &pair))
         return;
     pair.left = left;
-    pair.size = l->next + r->next;
+    pair.size = l->to.size + r->to.size;
     for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2) {
         b->heap[i] = b->heap[(i - 1) / 2];
         TFM__COUNT_TEXT(1);
@@ -7667,8 +7683,8 @@ static void tfm__bpe_push(tfm__lattice *b, int32_t left) {
 
 /* Appends a symbol of size bytes in cell at. last is the symbol before it, or -1. */
 static void tfm__bpe_append(tfm__lattice *b, int32_t at, int32_t size, int32_t last) {
-    b->cells[at].next = size;
-    b->cells[at].prev = last;
+    b->cells[at].to.size = size;
+    b->cells[at].from.symbol = last;
     b->end = at + size;
     if (last >= 0) tfm__bpe_push(b, last);
 }
@@ -7691,18 +7707,18 @@ static void tfm__bpe_merge(tfm__lattice *b) {
     while (b->n_heap) {
         tfm__pair top = tfm__bpe_pop(b), now;
         tfm__cell *l = &b->cells[top.left], *r;
-        int32_t right = top.left + l->next;
+        int32_t right = top.left + l->to.size;
         /* skipped: since the pair was pushed, one of the two was merged with another symbol */
-        if (l->next == 0 || right >= b->end) continue;
+        if (l->to.size == 0 || right >= b->end) continue;
         r = &b->cells[right];
-        if (l->next + r->next != top.size) continue;
+        if (l->to.size + r->to.size != top.size) continue;
         if (b->has_ids && !b->find_pair(b, top.left, &now))
             continue; /* same bytes, other symbols */
-        l->next = top.size;
+        l->to.size = top.size;
         l->id = top.symbol;
-        r->next = 0;
-        if (top.left + top.size < b->end) b->cells[top.left + top.size].prev = top.left;
-        if (l->prev >= 0) tfm__bpe_push(b, l->prev);
+        r->to.size = 0;
+        if (top.left + top.size < b->end) b->cells[top.left + top.size].from.symbol = top.left;
+        if (l->from.symbol >= 0) tfm__bpe_push(b, l->from.symbol);
         tfm__bpe_push(b, top.left);
     }
 }
@@ -7928,10 +7944,10 @@ static uint64_t tfm__sort_key(const void *item, int is_line) {
     return key;
 }
 
-/* Returns the line, from 0, of a byte of the text, while v->tokens has the offsets of lines. */
+/* Returns the line, from 0, of a byte of the text. */
 static int64_t tfm__line_of(const tfm__vocabulary *v, const void *at) {
     int64_t line = 0;
-    TFM__BISECT(line, v->n, middle, v->text + v->tokens[middle] <= (const char *)at)
+    TFM__BISECT(line, v->n, middle, v->text + v->line_offsets[middle] <= (const char *)at)
     return line - 1;
 }
 
@@ -8034,8 +8050,8 @@ static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_
 }
 
 /* Checks lines and spellings, and sorts them for look-up. expected: rows of the embedding, which
-   must be as many as lines. Until tfm__build_vocabulary a spelling is its address alone, and
-   v->tokens has the offsets of lines: for a file of single letters at most four times its size. */
+   must be as many as lines. Until tfm__build_vocabulary a spelling is its address alone: for a file
+   of single letters that takes at most four times its size. */
 static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabulary *v,
                                        const char *text, int64_t size, int32_t expected) {
     int64_t lines = 0, spellings = 0, i, begin, fault, same = 0;
@@ -8059,22 +8075,22 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
     if (lines != expected)
         return TFM__FAIL_TENSOR(r, "%s has %i lines, its embedding %i rows", name, lines,
                                 (int64_t)expected);
-    TFM__TRY(TFM__NEW(r->pool, spellings, &v->sorted, r->err));
-    TFM__TRY(TFM__NEW(r->pool, lines, &v->tokens, r->err));
-    sorted = v->sorted;
+    TFM__TRY(TFM__NEW(r->pool, spellings, &v->sorted_lines, r->err));
+    TFM__TRY(TFM__NEW(r->pool, lines, &v->line_offsets, r->err));
+    sorted = v->sorted_lines;
     for (i = begin = lines = 0; i < size; i++) {
         if (!tfm__is_line_end(text[i])) continue;
-        if (begin == 0 || text[begin - 1] == '\n') v->tokens[lines++] = begin;
+        if (begin == 0 || text[begin - 1] == '\n') v->line_offsets[lines++] = begin;
         *sorted++ = (void *)(text + begin);
         begin = i + 1;
     }
-    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, NULL, &same));
+    TFM__TRY(tfm__sort_text(r, v->sorted_lines, spellings, NULL, &same));
     v->text = text;
     v->n = (int32_t)lines;
     v->n_spellings = spellings;
     if (!same) return TFM_OK;
-    i = tfm__line_of(v, v->sorted[same - 1]);
-    lines = tfm__line_of(v, v->sorted[same]);
+    i = tfm__line_of(v, v->sorted_lines[same - 1]);
+    lines = tfm__line_of(v, v->sorted_lines[same]);
     return TFM__FAIL_TENSOR(r, "%s: lines %i and %i have the same token", name,
                             tfm__min(i, lines) + 1, tfm__max(i, lines) + 1);
 }
@@ -8083,15 +8099,17 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
 static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm_error *err) {
     int64_t i;
     TFM__TRY(TFM__NEW(pool, v->n_spellings, &v->spellings, err));
+    v->sorted = v->sorted_lines;
     for (i = 0; i < v->n_spellings; i++) {
         tfm__spelling *s = &v->spellings[i];
-        s->text = (const char *)v->sorted[i];
+        s->text = (const char *)v->sorted_lines[i];
         s->size = 0;
         while (!tfm__is_line_end(s->text[s->size])) s->size++;
         s->id = (int32_t)tfm__line_of(v, s->text);
         v->sorted[i] = s;
     }
-    for (i = 0; i < v->n_spellings; i++) { /* the offsets of lines are not used any more */
+    v->tokens = v->line_offsets; /* which nothing needs any more */
+    for (i = 0; i < v->n_spellings; i++) {
         const tfm__spelling *s = &v->spellings[i];
         if (s->text == v->text || s->text[-1] == '\n') v->tokens[s->id] = i;
     }
@@ -8953,13 +8971,13 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
 
 /* ---- normalized text to pieces ---- */
 
-/* Keeps the better way to end. Cells up to the frontier are set; prev is -1 where no way ends. */
+/* Keeps the better way to end. Cells up to the frontier are set; from.piece is -1 where no way ends. */
 static void tfm__unigram_offer(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
                                int32_t id, float score) {
-    while (*frontier < end) cells[++*frontier].prev = -1;
-    if (cells[end].prev >= 0 && !(score > cells[end].score)) return;
+    while (*frontier < end) cells[++*frontier].from.piece = -1;
+    if (cells[end].from.piece >= 0 && !(score > cells[end].score)) return;
     cells[end].score = score;
-    cells[end].prev = start;
+    cells[end].from.piece = start;
     cells[end].id = id;
 }
 
@@ -8979,7 +8997,7 @@ static void tfm__unigram_encode(tfm__lattice *b, int32_t from, int32_t to) {
         int single = 0;
         if (here < -limit || here > limit) {
             for (end = start; end <= frontier; end++)
-                if (end == start || cells[end].prev >= 0) cells[end].score -= here;
+                if (end == start || cells[end].from.piece >= 0) cells[end].score -= here;
             here = 0;
             TFM__COUNT_TEXT(frontier - start);
         }
@@ -9000,9 +9018,9 @@ static void tfm__unigram_encode(tfm__lattice *b, int32_t from, int32_t to) {
     id = cells[n].id;
     for (end = n; end > 0; end = start) { /* turns the links of the way round */
         int32_t id_before;
-        start = cells[end].prev;
+        start = cells[end].from.piece;
         id_before = cells[start].id;
-        cells[start].next = from + end;
+        cells[start].to.next = from + end;
         cells[start].id = id;
         id = id_before;
     }
@@ -9011,11 +9029,11 @@ static void tfm__unigram_encode(tfm__lattice *b, int32_t from, int32_t to) {
 /* Finds a pair for SentencePiece. A symbol is a node of the trie, and a pair must spell a piece. */
 static int tfm__spm_find_pair(tfm__lattice *b, int32_t left, tfm__pair *pair) {
     const tfm__sentencepiece *p = b->side->spm;
-    const tfm__cell *l = &b->cells[left], *r = l + l->next;
-    int32_t node = tfm__trie_walk(&p->trie, l->id, b->text + left + l->next, r->next);
+    const tfm__cell *l = &b->cells[left], *r = l + l->to.size;
+    int32_t node = tfm__trie_walk(&p->trie, l->id, b->text + left + l->to.size, r->to.size);
     int32_t id = tfm__trie_piece(&p->trie, node);
     if (id < 0) return 0;
-    if (p->types[id] == TFM__PIECE_UNUSED) b->splits[id] = l->next;
+    if (p->types[id] == TFM__PIECE_UNUSED) b->splits[id] = l->to.size;
     memcpy(&pair->rank, &p->scores[id], sizeof pair->rank);
     if (pair->rank < 0) pair->rank ^= 0x7FFFFFFF; /* compares as the score does, -0 before 0 */
     pair->symbol = node;
@@ -9037,7 +9055,7 @@ static void tfm__spm_split(tfm__lattice *b, int32_t at, int32_t size, int depth)
         tfm__spm_split(b, at, left, depth + 1);
         tfm__spm_split(b, at + left, size - left, depth + 1);
     } else {
-        b->cells[at].next = at + size;
+        b->cells[at].to.next = at + size;
         b->cells[at].id = id < 0 ? p->unk : id;
     }
 }
@@ -9070,9 +9088,9 @@ static void tfm__spm_bpe_encode(tfm__lattice *b, int32_t from, int32_t to) {
     tfm__bpe_merge(b);
     for (at = from; at < to; at += size) {
         tfm__cell *cell = &b->cells[at];
-        size = cell->next;
+        size = cell->to.size;
         id = cell->id < -1 ? -2 - cell->id : tfm__trie_piece(&p->trie, cell->id);
-        cell->next = at + size;
+        cell->to.next = at + size;
         cell->id = id < 0 ? p->unk : id;
         if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED) tfm__spm_split(b, at, size, 0);
     }
@@ -9141,10 +9159,10 @@ static int tfm__spm_next(tfm__token_cursor *c, tfm__token *token) {
     if (at >= size) return 0;
     if (at >= c->last) {
         c->first = at;
-        c->last = (size_t)cells[at].next;
+        c->last = (size_t)cells[at].to.next;
         while (cells[at].id == p->unk && !p->byte_fallback && c->last < size &&
                cells[c->last].id == p->unk)
-            c->last = (size_t)cells[c->last].next;
+            c->last = (size_t)cells[c->last].to.next;
     }
     token->text = tfm_text_make(text + c->first, c->last - c->first);
     token->begin = c->first;
@@ -9287,7 +9305,7 @@ static int tfm__byte_of_letter(uint32_t c) {
 /* Finds a pair for byte-level BPE: two tokens that the file merges. */
 static int tfm__byte_bpe_find_pair(tfm__lattice *b, int32_t at, tfm__pair *pair) {
     const tfm__byte_bpe *p = b->side->bpe;
-    int32_t left = b->cells[at].id, right = b->cells[at + b->cells[at].next].id;
+    int32_t left = b->cells[at].id, right = b->cells[at + b->cells[at].to.size].id;
     int64_t i = left ? p->ends[left - 1] : 0, end = p->ends[left];
     TFM__BISECT(i, end, middle, p->merges[middle].right < right)
     if (i == end || p->merges[i].right != right) return 0;
@@ -9341,7 +9359,7 @@ static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_te
             if (id >= v->n)
                 return TFM__FAIL_TENSOR(l, "%s_merges, row %i: token %i, the vocabulary has %d",
                                         side->name, i, id, v->n);
-            line[k] = v->text + v->tokens[id];
+            line[k] = v->text + v->line_offsets[id];
         }
         if (!tfm__is_join(line[0], line[1], line[2]))
             return TFM__FAIL_TENSOR(
@@ -9445,8 +9463,8 @@ static void tfm__byte_bpe_encode(tfm__lattice *b, int32_t from, int32_t to) {
         }
         tfm__bpe_merge(b);
         for (i = at; i < end; i += size) {
-            size = b->cells[i].next;
-            b->cells[i].next = i + size;
+            size = b->cells[i].to.size;
+            b->cells[i].to.next = i + size;
         }
     }
 }
@@ -9465,7 +9483,7 @@ static int tfm__byte_bpe_next(tfm__token_cursor *c, tfm__token *token) {
     size_t at = c->at;
     if (at >= c->text.size) return 0;
     token->id = c->cells[at].id;
-    tfm__cursor_take(c, token, at, (size_t)c->cells[at].next);
+    tfm__cursor_take(c, token, at, (size_t)c->cells[at].to.next);
     token->begin = (size_t)(token->text.data - text);
     token->end = token->begin + token->text.size;
     while (token->begin < token->end && text[token->begin] == ' ') token->begin++;
@@ -9683,7 +9701,7 @@ static void tfm__encode(tfm__lattice *b, int has_marks) {
         if (end > at && !b->side->has_bytes) b->side->tokenizer->encode(b, at, end);
         if (!mark) break;
         b->cells[end].id = -1;
-        b->cells[end].next = end + TFM__ADDED_MARK;
+        b->cells[end].to.next = end + TFM__ADDED_MARK;
     }
 }
 
@@ -9694,17 +9712,17 @@ static int tfm__has_cells(const tfm__side *side) {
     return side->tokenizer->normalize && (!side->has_bytes || side->added);
 }
 
-/* Sets cells[i].prev of a text that was cut to where byte i of its normalized form comes from. */
+/* Sets from.origin of the cells of a text that was cut. */
 static void tfm__lattice_origins(tfm__token_cursor *c) {
     const tfm__sentencepiece *p = c->side->spm;
     int64_t n = (int64_t)c->text.size, body = n, i;
     tfm__normal o = {NULL, 0, 0, c->cells, n + 1, 0};
     if (p && p->dummy_prefix && p->suffix) body -= p->escape ? TFM__SPACE_PIECE : 1;
-    c->cells[body].prev = -1;
+    c->cells[body].from.origin = -1;
     if (tfm__normal_text(c->side, &c->source, &o) == n)
-        c->cells[body].prev = (int32_t)c->source.size;
+        c->cells[body].from.origin = (int32_t)c->source.size;
     /* else a space stood there, and was taken away */
-    for (i = body + 1; i <= n; i++) c->cells[i].prev = c->cells[body].prev;
+    for (i = body + 1; i <= n; i++) c->cells[i].from.origin = c->cells[body].from.origin;
 }
 
 static tfm_status tfm__lattice_alloc(tfm__lattice *b, const tfm__side *side, int64_t n,
@@ -9724,7 +9742,7 @@ static tfm_status tfm__lattice_alloc(tfm__lattice *b, const tfm__side *side, int
     return TFM__TAKE(scratch, b->n_splits, 1, &b->splits, err);
 }
 
-/* Normalizes a text and cuts it into pieces: from cell 0 by next to cell n. */
+/* Normalizes a text and cuts it into pieces: from cell 0 by to.next to cell n. */
 static tfm_status tfm__lattice_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
     tfm_arena all = tfm__scratch_begin(scratch);
     tfm__normal o = {NULL, 0, 0, NULL, 0, 0};
@@ -9994,8 +10012,8 @@ static tfm_status tfm__no_token(tfm__token_cursor *c, const tfm__token *token, t
     size_t begin = token->begin, end = token->end, n;
     if (c->cells) {
         tfm__lattice_origins(c);
-        begin = (size_t)c->cells[begin].prev;
-        end = (size_t)c->cells[end].prev;
+        begin = (size_t)c->cells[begin].from.origin;
+        end = (size_t)c->cells[end].from.origin;
     } else if (c->text.data != c->source.data) {
         begin = tfm__pieces_origin(c, begin);
         end = tfm__pieces_origin(c, end - 1) + 1;
@@ -10070,8 +10088,8 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     if (out->language >= 0) tfm__put_id(out, n++, out->language, cursor.offset, cursor.offset);
     for (cursor.at = cursor.last = 0; n < total - end && tfm__cursor_next(&cursor, &token);) {
         if (out->spans && cursor.cells) {
-            token.begin = (size_t)cursor.cells[token.begin].prev;
-            token.end = (size_t)cursor.cells[token.end].prev;
+            token.begin = (size_t)cursor.cells[token.begin].from.origin;
+            token.end = (size_t)cursor.cells[token.end].from.origin;
         }
         tfm__put_id(out, n++, token.id < 0 ? side->unk : token.id, cursor.offset + token.begin,
                     cursor.offset + token.end);
@@ -11096,13 +11114,20 @@ struct tfm_session {
         tfm__hypothesis *next;      /* [max_beam]: of one beam */
         tfm__candidates candidates; /* of one beam */
     } scratch;
-    tfm__id_rows src; /* the source of the last encode; B is 0 before the first. A row of length 0
+    tfm__id_rows src;   /* the source of the last encode; B is 0 before the first. A row of length 0
                            is a request whose source is blank or failed: it does not run */
-    tfm__id_rows tgt; /* the target of a teacher-forced pass. Before a decode commits, the tokenized
-                           texts: rows of max_source ids, and the lengths of all sources */
-    int32_t *order;   /* [B]: the rows of passes over several positions, longest first. Before a
-                           decode commits, what was cut from the texts */
+    tfm__id_rows tgt;   /* the target of a teacher-forced pass */
+    int32_t *order;     /* [B]: the rows of passes over several positions, longest first */
     tfm__id_rows group; /* the ids of one such pass */
+    /* The requests of a call, until all of them are checked. The decode in progress must not change
+       before, so this is in memory of tgt, order and group. The message of a request that failed
+       is in its part of out_ids. */
+    struct {
+        int32_t *ids;      /* [B, max_source]: of texts */
+        int32_t *lengths;  /* [B]: ids of a source; 0: it is blank, or the request failed */
+        int32_t *left_out; /* [B]: tokens of a text for which there was no room (truncate) */
+        int32_t *status;   /* [B]: why a request failed (skip_errors), or TFM_OK */
+    } asked;
     struct {
         const tfm_request *requests; /* that the source comes from, until it is encoded */
         int is_lent;           /* 1: memory has finished translations, so a pass keeps no output */
@@ -11230,6 +11255,8 @@ static tfm_status tfm__session_layout_rows(tfm_session *s, int attention, tfm_ar
     TFM__TRY(TFM__TAKE(arena, group, 1, &s->group.pads, err));
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->group.lengths, err));
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->order, err));
+    s->asked.ids = s->tgt.ids, s->asked.lengths = s->tgt.lengths;
+    s->asked.left_out = s->order, s->asked.status = s->group.lengths;
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->encoder.left_out, err));
     TFM__TRY(TFM__TAKE(arena, B * S, c->d_memory, &s->encoder.memory, err));
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->search.sentences, err));
@@ -12824,15 +12851,15 @@ static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, in
                                         int32_t truncate, int32_t language, tfm_error *err) {
     tfm__ids to;
     memset(&to, 0, sizeof to);
-    to.ids = s->tgt.ids + (int64_t)i * s->max_source, to.count = &s->tgt.lengths[i];
+    to.ids = s->asked.ids + (int64_t)i * s->max_source, to.count = &s->asked.lengths[i];
     to.capacity = (int32_t)tfm__min(s->max_source, truncate > 0 ? truncate : INT32_MAX);
-    to.left_out = truncate > 0 ? &s->order[i] : NULL;
+    to.left_out = truncate > 0 ? &s->asked.left_out[i] : NULL;
     to.language = language;
     if (!s->model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT,
                          "the model has no vocabularies: use ids, or convert it with them");
     TFM__TRY(tfm__session_tokenize(s, &r->text, TFM_TEXT_FORM_TEXT, &to, err));
-    if (s->tgt.lengths[i] && s->search.forced == TFM__LANGUAGE_UNSET && !r->target_language)
+    if (s->asked.lengths[i] && s->search.forced == TFM__LANGUAGE_UNSET && !r->target_language)
         return tfm__no_language(err);
     return TFM_OK;
 }
@@ -12856,22 +12883,22 @@ static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, in
 
 /* Returns the ids of a request's source, after its text was tokenized, or NULL for vectors. */
 static const int32_t *tfm__request_source(const tfm_session *s, const tfm_request *r, int32_t i) {
-    return r->text.data || r->text.size ? s->tgt.ids + (int64_t)i * s->max_source : r->ids.data;
+    return r->text.data || r->text.size ? s->asked.ids + (int64_t)i * s->max_source : r->ids.data;
 }
 
-/* Checks the source of request i and sets tgt.lengths[i] and order[i]: the number of its ids (0 for
-   a blank one) and of those that are cut. A text becomes ids. */
+/* Checks the source of request i, and sets asked.lengths[i] and left_out[i]. A text becomes
+   asked.ids. */
 static tfm_status tfm__request_read(tfm_session *s, const tfm_request *r, int32_t i,
                                     int32_t truncate, int32_t language, tfm_error *err) {
     const tfm_config *c = &s->model->config;
     const tfm_tensor *t = r->memory ? r->memory : r->embeddings;
     int has_text = r->text.data || r->text.size, has_ids = r->ids.data || r->ids.n;
-    int32_t most = s->max_source, n = r->ids.n, *length = &s->tgt.lengths[i];
+    int32_t most = s->max_source, n = r->ids.n, *length = &s->asked.lengths[i];
     if (has_text + has_ids + (r->embeddings != NULL) + (r->memory != NULL) != 1)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "the request has %s: set text, ids, embeddings or memory",
                          has_text || has_ids || t ? "two sources" : "no source");
-    *length = s->order[i] = 0;
+    *length = s->asked.left_out[i] = 0;
     if (has_text) return tfm__request_tokenize(s, r, i, truncate, language, err);
     if (r->embeddings && !c->d_input)
         return tfm__fail(err, TFM_E_ARGUMENT,
@@ -12939,15 +12966,15 @@ static tfm_status tfm__request_check(tfm_session *s, const tfm_request *r, int32
             return tfm__fail(err, TFM_E_ARGUMENT,
                              "the request has a source: tfm_session_restart decodes the last one");
         ids = s->src.ids + (int64_t)i * s->src.L;
-        s->tgt.lengths[i] = s->src.lengths[i];
+        s->asked.lengths[i] = s->src.lengths[i];
         if (ids[0] == TFM__NO_ID) ids = NULL;
     }
-    if (!o && !s->tgt.lengths[i])
+    if (!o && !s->asked.lengths[i])
         return tfm__fail(err, TFM_E_ARGUMENT, "the source is blank: give it a token");
-    if (!o || !s->tgt.lengths[i]) return TFM_OK;
+    if (!o || !s->asked.lengths[i]) return TFM_OK;
     /* the length is 0, because if the shortest cap has room, every cap has */
     TFM__TRY(tfm__sentence_plan(s, o, r, first, 0, &plan, err));
-    return tfm__shortlist_check_sentence(s, o, ids, s->tgt.lengths[i], &plan, err);
+    return tfm__shortlist_check_sentence(s, o, ids, s->asked.lengths[i], &plan, err);
 }
 
 /* Checks n requests; NULL: the n last sources. If options skip errors, the results get them. */
@@ -12971,11 +12998,12 @@ static tfm_status tfm__requests_check(tfm_session *s, const tfm_request *request
         tfm_error inner;
         tfm_status status =
             tfm__request_check(s, requests ? &requests[i] : &none, i, has_sources, o, &inner);
+        s->asked.status[i] = (int32_t)status;
         if (status == TFM_OK) continue;
         if (!o || !o->skip_errors)
             return n > 1 ? tfm__fail(err, status, "request %d: %m", i, inner.text)
                          : tfm__fail(err, status, "%m", inner.text);
-        s->tgt.lengths[i] = -1 - (int32_t)status;
+        s->asked.lengths[i] = 0;
         tfm__format(
             (char *)tfm__result_ids(s, i, 0),
             (size_t)tfm__min((int64_t)sizeof inner.text, 4 * (int64_t)s->max_beam * s->max_target),
@@ -12990,7 +13018,8 @@ static int32_t tfm__sources_longest(const tfm_session *s, const tfm_request *req
     int64_t longest = 1;
     int32_t i;
     for (i = 0; i < n; i++)
-        longest = tfm__max(longest, tfm__min(most, tfm__max(requests[i].ids.n, s->tgt.lengths[i])));
+        longest =
+            tfm__max(longest, tfm__min(most, tfm__max(requests[i].ids.n, s->asked.lengths[i])));
     return (int32_t)longest;
 }
 
@@ -13001,17 +13030,17 @@ static void tfm__session_read_requests(tfm_session *s, const tfm_request *reques
     int32_t i;
     s->src.B = n, s->src.L = tfm__sources_longest(s, requests, n, most), s->src.has_holes = 0;
     for (i = 0; i < n; i++) {
-        int32_t length = (int32_t)tfm__max(0, s->tgt.lengths[i]);
+        int32_t length = s->asked.lengths[i];
         tfm__id_row_set(&s->src, &s->model->source, i, tfm__request_source(s, &requests[i], i),
                         length, most);
-        s->encoder.left_out[i] = length ? s->order[i] + length - s->src.lengths[i] : 0;
+        s->encoder.left_out[i] = length ? s->asked.left_out[i] + length - s->src.lengths[i] : 0;
     }
     s->encoder.requests = requests, s->encoder.has_keys = 0;
     s->search.started = 0;
 }
 
 /* Starts a decode, with the sources of the requests or with the last ones. Until all requests are
-   checked, only tgt, order and the results of requests that failed change. */
+   checked, only asked and the results of requests that failed change. */
 static tfm_status tfm__session_begin(tfm_session *s, const tfm_request *requests, int32_t n,
                                      int has_sources, const tfm_decode_options *options,
                                      tfm_error *err) {
@@ -13034,8 +13063,7 @@ static tfm_status tfm__session_begin(tfm_session *s, const tfm_request *requests
         tfm__sentence *sentence = &s->search.sentences[i];
         const tfm_request *r = requests ? &requests[i] : &none;
         tfm_status status = has_sources || s->src.lengths[i] ? TFM_OK : sentence->status;
-        if (s->tgt.lengths[i] < 0)
-            status = (tfm_status)(-1 - s->tgt.lengths[i]), s->src.lengths[i] = 0;
+        if (s->asked.status[i]) status = (tfm_status)s->asked.status[i], s->src.lengths[i] = 0;
         s->search.n_running += s->src.lengths[i] > 0;
         (void)tfm__request_languages(s, r, &language, &first, NULL);
         (void)tfm__sentence_plan(s, &o, r, first, s->src.lengths[i], sentence, NULL);
