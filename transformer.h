@@ -4033,10 +4033,10 @@ static void tfm__product_edge(const tfm__tiling *tiling, const tfm__tile *t, int
     for (r = 0; r < t->rows; r++) memcpy(t->y + r * t->y_stride, y + r * WIDTH, bytes);
 }
 
-/* Points a tile at row m and column n of y and at w from column k on. next is the first column of
-   the following tile, whose panels are prefetched. */
+/* Points a tile at row m and column n of y and at w from column k on. ahead is the column of y where
+   the next tile begins, whose panels are prefetched. */
 static void tfm__product_aim(tfm__tile *t, const tfm__product *p, int64_t m, int64_t n, int64_t k,
-                             int64_t next) {
+                             int64_t ahead) {
     const tfm__matrix *w = &p->w->w;
     int64_t panel = (p->first + n) / TFM__PANEL, last = tfm__packed_panels(w->rows) - 1;
     int64_t bytes = t->ahead_stride;
@@ -4044,7 +4044,7 @@ static void tfm__product_aim(tfm__tile *t, const tfm__product *p, int64_t m, int
     int i;
     for (i = 0; i < TFM__MOST_PANELS; i++)
         t->w[i] = tfm__packed_panel_at(w, tfm__min(panel + i, last), bytes) + at;
-    t->ahead = tfm__packed_panel_at(w, tfm__min((p->first + next) / TFM__PANEL, last), bytes) + at;
+    t->ahead = tfm__packed_panel_at(w, tfm__min((p->first + ahead) / TFM__PANEL, last), bytes) + at;
     t->y = tfm__row(&p->y, 0, m) + n;
     t->bias = p->w->bias && k + t->K >= w->columns ? p->w->bias + p->first + n : NULL;
     if (w->scales) t->w_scales = w->scales + panel * TFM__PANEL;
@@ -4071,29 +4071,45 @@ static const tfm__tiling *tfm__product_tiling(const tfm__kernels *kernels, tfm_w
     return tiling->rows == TFM__TALL && !tfm__cpu_is_intel() ? tiling + 1 : tiling;
 }
 
-/* Adds up to step columns, from k on, to a share, whose w stays in the second-level cache. */
+/* Copies columns k to k + n - 1 of `rows` rows of x from row `first` on, TFM__X_STRIDE bytes apart.
+   After the last row of x, it stands in for the others. */
+static void tfm__product_copy_x(const tfm__product *p, int64_t first, int rows, int64_t k,
+                                int64_t n, float *to) {
+    int r;
+    for (r = 0; r < rows; r++, to += TFM__X_STRIDE / 4)
+        memcpy(to, tfm__row(&p->x, 0, tfm__min(first + r, p->x.L - 1)) + k, (size_t)n * sizeof *to);
+}
+
+/* Adds the products of up to step columns of x and w, from column k on, to a share y, whose w stays
+   in the second-level cache. Tiles go over y like this, and each prefetches the panels of the next:
+
+                  panels of w, `panels` for a tile
+              +---------+---------+--------
+     rows of  | 1       | 2       | ..      first to end - 1: as many rows as a tile has, whose part
+     x        +---------+---------+         of x is copied once and stays in the first-level cache
+              | n + 1   | n + 2   | ..      the next rows: at the end a tile for fewer of them
+*/
 static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *p, int64_t k,
                                int64_t step) {
     const tfm__tiling *tiling = tfm__product_tiling(kernels, p->w->w.type);
     const int64_t K = p->w->w.columns, M = p->x.L, N = p->y.D;
     float block[(int)TFM__X_ROWS * TFM__X_STRIDE / 4]; /* the rows of a tile, where x is floats */
-    int64_t m, n, first, end, next, r;
+    const int copies = !p->converted && M > 1;         /* a single row is read in place */
+    int64_t m, n, first, end, next, ahead;
     int configured = 0;
     tfm__tile t;
     memset(&t, 0, sizeof t);
-    t.y_stride = p->y.sl, t.x = M == 1 ? p->x.data + k : block; /* a single row is read in place */
+    t.y_stride = p->y.sl, t.x = copies ? block : p->x.data + k;
     t.ahead_stride = tfm__packed_panel_bytes(p->w->w.type, K);
     t.K = tfm__min(step, K - k), t.begins = k == 0, t.order = p->converted_block / 2;
     for (first = 0; first < M; first = end) {
         while (tiling->least > M - first) tiling++;
         end = tfm__min(M, first + tiling->rows);
-        /* Attention has its rows of x so far apart already, so each panel serves all of them. */
+        /* the floats of attention are where tiles can read them, so a panel serves all rows */
         if (p->converted && p->w->w.type == TFM_WEIGHT_TYPE_F32)
             end = tfm__max(end, M - (M - first) % tiling->rows);
         if (tiling->configured && !configured) kernels->configure(configured = 1);
-        for (r = 0; r < tiling->rows && !p->converted && M > 1; r++)
-            memcpy(block + r * (TFM__X_STRIDE / 4),
-                   tfm__row(&p->x, 0, tfm__min(first + r, M - 1)) + k, (size_t)t.K * sizeof *block);
+        if (copies) tfm__product_copy_x(p, first, tiling->rows, k, t.K, block);
         for (n = 0; n < N; n = next)
             for (next = n + tiling->panels * TFM__PANEL, m = first; m < end; m += t.rows) {
                 const tfm__tiling *tile = tiling;
@@ -4102,10 +4118,9 @@ static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *
                 if (p->converted)
                     t.x = p->converted + k / step * p->converted_block + m * TFM__X_STRIDE;
                 if (p->scales) t.x_scales = p->scales + m;
-                tfm__product_aim(&t, p, m, n, k,
-                                 m + t.rows < end       ? n
-                                 : next >= N && end < M ? 0
-                                                        : next);
+                if (m + t.rows < end) ahead = n;
+                else ahead = next < N || end == M ? next : 0;
+                tfm__product_aim(&t, p, m, n, k, ahead);
                 if (next <= N) tile->run(&t);
                 else tfm__product_edge(tile, &t, N - n);
             }
@@ -10379,71 +10394,96 @@ static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, const char 
     return tfm__load_float_tensor(l, name, ".bias", 0, columns, NULL, &w->bias);
 }
 
-/* Loads NAME.in_proj_weight or NAME.{q,k,v}_proj, NAME.out_proj and the norms of heads. The first
-   attention decides how wide heads are. *memory is the width of the input of keys and values, *n_kv
-   how many heads they have. 0 takes any. */
+/* Sizes of an attention while its tensors are loaded. 0: not known yet, and any size fits. */
+typedef struct tfm__head_sizes {
+    int32_t D;      /* columns of the stream, which are known */
+    int32_t H, G;   /* heads of queries, which are known, and of keys and values */
+    int32_t HK, HW; /* columns of all queries, and of all contexts */
+} tfm__head_sizes;
+
+static int32_t tfm__times(int32_t a, int32_t b) {
+    return (int32_t)tfm__min(INT32_MAX, (int64_t)a * b);
+}
+
+/* Divides the rows of NAME.in_proj_weight, which was found, into those of query, key and value.
+   Values may have a width of their own. */
+static tfm_status tfm__load_in_proj(tfm__loader *l, const char *name, tfm__load_found *found,
+                                    tfm__head_sizes *z, tfm__projections *a) {
+    int32_t rows = (int32_t)found->w.rows;
+    tfm_tensor bias;
+    z->G = z->H;
+    if (!z->HW) z->HW = rows / 3;
+    if (!z->HK) z->HK = (rows - z->HW) / 2;
+    if (z->HK < 1 || rows != 2 * (int64_t)z->HK + z->HW)
+        return TFM__FAIL_TENSOR(
+            l, "'%s.in_proj_weight' has %d rows, not %d of query, %d of key, %d of value", name,
+            rows, z->HK, z->HK, z->HW);
+    TFM__TRY(tfm__load_input_factor(l, name, ".in_proj_weight", &found->w));
+    TFM__TRY(tfm__load_weight(l, name, ".in_proj_bias", 0, &rows, NULL, &bias));
+    TFM__TRY(tfm__load_linear_rows(l, found, &bias, 0, z->HK, &a->query));
+    TFM__TRY(tfm__load_linear_rows(l, found, &bias, z->HK, z->HK, &a->key));
+    return tfm__load_linear_rows(l, found, &bias, 2 * (int64_t)z->HK, z->HW, &a->value);
+}
+
+/* Loads NAME.q_proj, k_proj and v_proj. Keys tell how many heads keys and values have. */
+static tfm_status tfm__load_q_k_v_proj(tfm__loader *l, const char *name, int32_t *memory,
+                                       tfm__head_sizes *z, tfm__projections *a) {
+    int32_t K, GK, GW;
+    TFM__TRY(tfm__load_linear(l, name, ".q_proj", TFM__REQUIRED, &z->HK, &z->D, &a->query));
+    K = (int32_t)tfm__max(1, z->HK / z->H);
+    GK = tfm__times(z->G, K);
+    TFM__TRY(tfm__load_linear(l, name, ".k_proj", TFM__REQUIRED, &GK, memory, &a->key));
+    if (!z->G && GK % K == 0) z->G = GK / K;
+    if (z->HK % z->H || z->G < 1 || z->H % z->G)
+        return TFM__FAIL_TENSOR(
+            l,
+            "'%s' projects to %d columns of queries and %d of keys, which do not divide into "
+            "%d heads, or for keys into groups of them",
+            name, z->HK, GK, z->H);
+    GW = tfm__times(z->G, l->model->config.d_value);
+    if (!GW && a->has_out) GW = z->HW / (z->H / z->G);
+    TFM__TRY(tfm__load_linear(l, name, ".v_proj", TFM__REQUIRED, &GW, memory, &a->value));
+    if (!z->HW) z->HW = tfm__times(GW, z->H / z->G);
+    return TFM_OK;
+}
+
+/* Loads NAME.out_proj, NAME.in_proj_weight or NAME.{q,k,v}_proj, and the norms of heads. The first
+   attention of a model decides how wide heads are. *memory is the width of the input of keys and
+   values, *n_kv how many heads these have. 0 takes any. */
 static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const char *suffix,
                                       int32_t *memory, int32_t *n_kv, tfm__projections *a) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     tfm__load_found all;
-    tfm_tensor bias;
-    int32_t H = c->n_heads, D = c->d_model, rows = 0; /* 0: not known yet */
-    int32_t HK = (int32_t)tfm__min(INT32_MAX, (int64_t)H * c->d_key);
-    int32_t HW = (int32_t)tfm__min(INT32_MAX, (int64_t)H * c->d_value);
-    int32_t G = *n_kv || !l->packed ? *n_kv : H, K, GK, GW;
-    a->n_heads = H;
+    tfm__head_sizes z;
+    int32_t rows = 0;
+    z.D = c->d_model, z.H = c->n_heads, z.G = *n_kv || !l->packed ? *n_kv : z.H;
+    z.HK = tfm__times(z.H, c->d_key), z.HW = tfm__times(z.H, c->d_value);
+    a->n_heads = z.H;
     a->scale = c->attention_scale;
     a->cap = c->attention_cap;
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
-    TFM__TRY(tfm__load_linear(l, name, ".out_proj", 0, &D, &HW, &a->out));
+    TFM__TRY(tfm__load_linear(l, name, ".out_proj", 0, &z.D, &z.HW, &a->out));
     a->has_out = a->out.w.data != NULL;
     memset(&all, 0, sizeof all);
-    if (!*memory || *memory == D)
-        TFM__TRY(tfm__load_matrix(l, name, ".in_proj_weight", 0, &rows, &D, &all));
+    if (!*memory || *memory == z.D)
+        TFM__TRY(tfm__load_matrix(l, name, ".in_proj_weight", 0, &rows, &z.D, &all));
     if (all.w.data) {
-        /* the rows are query, key, value; values may have a width of their own */
-        *memory = D;
-        G = H;
-        if (!HW) HW = rows / 3;
-        if (!HK) HK = (rows - HW) / 2;
-        if (HK < 1 || rows != 2 * (int64_t)HK + HW)
-            return TFM__FAIL_TENSOR(
-                l, "'%s.in_proj_weight' has %d rows, not %d of query, %d of key, %d of value", name,
-                rows, HK, HK, HW);
-        TFM__TRY(tfm__load_input_factor(l, name, ".in_proj_weight", &all.w));
-        TFM__TRY(tfm__load_weight(l, name, ".in_proj_bias", 0, &rows, NULL, &bias));
-        TFM__TRY(tfm__load_linear_rows(l, &all, &bias, 0, HK, &a->query));
-        TFM__TRY(tfm__load_linear_rows(l, &all, &bias, HK, HK, &a->key));
-        TFM__TRY(tfm__load_linear_rows(l, &all, &bias, 2 * (int64_t)HK, HW, &a->value));
-    } else {
-        TFM__TRY(tfm__load_linear(l, name, ".q_proj", TFM__REQUIRED, &HK, &D, &a->query));
-        K = (int32_t)tfm__max(1, HK / H);
-        GK = (int32_t)tfm__min(INT32_MAX, (int64_t)G * K);
-        TFM__TRY(tfm__load_linear(l, name, ".k_proj", TFM__REQUIRED, &GK, memory, &a->key));
-        if (!G && GK % K == 0) G = GK / K;
-        if (HK % H || G < 1 || H % G)
-            return TFM__FAIL_TENSOR(
-                l,
-                "'%s' projects to %d columns of queries and %d of keys, which do not divide into "
-                "%d heads, or for keys into groups of them",
-                name, HK, GK, H);
-        GW = (int32_t)tfm__min(INT32_MAX, (int64_t)G * c->d_value);
-        if (!GW && a->has_out) GW = HW / (H / G);
-        TFM__TRY(tfm__load_linear(l, name, ".v_proj", TFM__REQUIRED, &GW, memory, &a->value));
-        if (!HW) HW = (int32_t)tfm__min(INT32_MAX, (int64_t)GW * (H / G));
-    }
-    *n_kv = a->n_kv = G;
+        *memory = z.D;
+        TFM__TRY(tfm__load_in_proj(l, name, &all, &z, a));
+    } else TFM__TRY(tfm__load_q_k_v_proj(l, name, memory, &z, a));
+    *n_kv = a->n_kv = z.G;
     /* without an output projection the contexts themselves are added to the stream */
-    if (!a->has_out && HW != D)
+    if (!a->has_out && z.HW != z.D)
         return TFM__FAIL_TENSOR(
-            l, "'%s.out_proj.weight' is missing, and values have %d columns, not %d", name, HW, D);
-    if (HK % H || HW % H)
+            l, "'%s.out_proj.weight' is missing, and values have %d columns, not %d", name, z.HW,
+            z.D);
+    if (z.HK % z.H || z.HW % z.H)
         return TFM__FAIL_TENSOR(
-            l, "'%s' projects to %d and %d columns, which do not divide into %d heads", name, HK,
-            HW, H);
-    a->K = c->d_key = HK / H;
-    a->W = c->d_value = HW / H;
+            l, "'%s' projects to %d and %d columns, which do not divide into %d heads", name, z.HK,
+            z.HW, z.H);
+    a->K = c->d_key = z.HK / z.H;
+    a->W = c->d_value = z.HW / z.H;
     TFM__TRY(tfm__load_norm(l, name, ".q_norm", &c->d_key, &a->query_norm));
     return tfm__load_norm(l, name, ".k_norm", &c->d_key, &a->key_norm);
 }
