@@ -11051,24 +11051,26 @@ typedef struct tfm__beam {
 } tfm__beam;
 
 typedef struct tfm__sentence {
-    const int32_t *prompt, *prefix, *draft; /* of its request; prompt NULL: the start token */
+    const int32_t *prompt, *prefix; /* of its request; prompt NULL: the start token */
+    struct {
+        const int32_t *ids;
+        int32_t n;      /* 0: it has no draft */
+        int32_t at;     /* the token that is expected next, number n after the last */
+        int32_t most;   /* how many tokens the next step may verify */
+        int32_t credit; /* how many tokens may still be verified in vain */
+    } draft;
     uint64_t seed;
-    tfm_status status;    /* of its request; if it failed, its row of out_ids has the message */
-    int32_t cap;          /* maximum number of tokens, the end token included */
-    int32_t n_prompt;     /* ids that the decoder reads before them: of the prompt, or the start */
-    int32_t first;        /* a forced first token, or -1 */
-    int32_t n_prefix;     /* tokens of the prefix after it */
-    int32_t n_draft;      /* tokens of the draft */
-    int32_t position;     /* of the token that the next step chooses */
-    int32_t n_live;       /* running hypotheses of all its beams; 0 means that it is done */
-    int32_t n_beams;      /* 1, or after the split one for each sample or alternative */
-    int32_t is_split;     /* 1: samples and alternatives have beams of their own */
-    int32_t first_logits; /* its first row in the last step's logits, -1 if it has none; with a
-                             draft, the row that gave its last token */
-    /* of a draft (tfm__draft_follow): */
-    int32_t draft_at; /* the draft's token that is expected next */
-    int32_t block;    /* how many tokens the next step may verify */
-    int32_t credit;   /* how many tokens may still be verified in vain */
+    tfm_status status;  /* of its request; if it failed, its row of out_ids has the message */
+    int32_t cap;        /* maximum number of tokens, the end token included */
+    int32_t n_prompt;   /* ids that the decoder reads before them: of the prompt, or the start */
+    int32_t first;      /* a forced first token, or -1 */
+    int32_t n_prefix;   /* tokens of the prefix after it */
+    int32_t position;   /* of the token that the next step chooses */
+    int32_t n_live;     /* running hypotheses of all its beams; 0 means that it is done */
+    int32_t n_beams;    /* 1, or after the split one for each sample or alternative */
+    int32_t is_split;   /* 1: samples and alternatives have beams of their own */
+    int32_t logits_row; /* of the last step, which gives or gave its first hypothesis a token;
+                             those of its other hypotheses follow. -1: it was in no step */
 } tfm__sentence;
 
 /* A token that may follow hypothesis number from, with the sum of log-probabilities up to it. */
@@ -11945,7 +11947,7 @@ static double tfm__score_normalize(const tfm_session *s, const tfm__hypothesis *
 /* Returns the logits of hypothesis k of sentence b after a step. */
 static tfm__logits tfm__logits_get(const tfm_session *s, int64_t b, int64_t k) {
     const tfm__shortlist *l = &s->shortlist;
-    int64_t row = s->search.sentences[b].first_logits + k;
+    int64_t row = s->search.sentences[b].logits_row + k;
     tfm__logits y;
     y.n = s->model->config.tgt_vocab_size;
     y.x = s->step.logits + row * y.n;
@@ -12453,12 +12455,19 @@ static void tfm__sentence_step(tfm_session *s, int32_t b) {
 }
 
 /* ---- drafts ----
-   A step verifies tokens of a draft: it computes the positions of a sentence's last token and of
-   the draft's next tokens at once, and then chooses token after token as without a draft, for as
-   long as each is the one whose position was computed after it. What was computed after another
-   token is overwritten later. So a draft decides how many steps a sentence takes, never what they
-   give. Tokens that were verified in vain cost time. A sentence pays them from a credit, which
-   grows with each token that the draft has right, whether or not a step verified it. */
+   A step verifies tokens of a draft. It computes the positions of a sentence's last token and of
+   the draft's next tokens at once, a row each. Then it chooses token after token as without a
+   draft, for as long as the chosen token is the one of the next row:
+
+       target so far   The cat                 draft   The cat sat on a mat
+       rows            cat    sat    on        what follows each of them?
+       chosen          sat    on     the       "sat" and "on" are right. "the" is not the draft's "a",
+                                               and no row follows it
+
+   This step gave three tokens. Rows after a wrong token are overwritten later. So a draft decides
+   how many steps a sentence takes, never what they give. Rows in vain cost time. A sentence pays
+   them from a credit, which grows with each token that the draft has right, whether or not a step
+   verified it. */
 
 /* With this many rows, a step spends its time on the rows and not on reading weights: verifying a
    token then costs as much as a step for it. */
@@ -12470,11 +12479,11 @@ enum { TFM__DRAFT_ROWS = 8 };
 static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
     enum { TOO_FAR = 1000000 };
     tfm__sentence *sentence = &s->search.sentences[b];
-    const int32_t *ids = sentence->draft;
-    int32_t n = sentence->n_draft, i, cost, least = TOO_FAR;
-    int32_t at = sentence->draft_at, best = at + 1, id = tfm__path_at(s, t, b * s->max_beam)->id;
+    const int32_t *ids = sentence->draft.ids;
+    int32_t n = sentence->draft.n, i, cost, least = TOO_FAR;
+    int32_t at = sentence->draft.at, best = at + 1, id = tfm__path_at(s, t, b * s->max_beam)->id;
     if (at < n && ids[at] == id) {
-        sentence->draft_at++;
+        sentence->draft.at++;
         return 1;
     }
     if (t == 0 && id == sentence->first) return 0; /* a draft without the first token */
@@ -12484,20 +12493,20 @@ static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
         if (!i || !t || ids[i - 1] != tfm__path_at(s, t - 1, b * s->max_beam)->id) cost += 8;
         if (cost < least) least = cost, best = i + 1;
     }
-    sentence->draft_at = (int32_t)tfm__min(n, best);
+    sentence->draft.at = (int32_t)tfm__min(n, best);
     return 0;
 }
 
 /* Returns how many tokens of its draft a sentence verifies in this step: 0, 1, 3 or 7. With its
    last token these are 1, 2, 4 or 8 rows, which fill tiles: a step of 5 rows takes longer than one
    of 8. */
-static int32_t tfm__draft_block(const tfm_session *s, int32_t b) {
+static int32_t tfm__draft_count(const tfm_session *s, int32_t b) {
     const tfm__sentence *sentence = &s->search.sentences[b];
     int32_t rows = TFM__DRAFT_ROWS;
     int64_t n =
-        tfm__min(sentence->n_draft - sentence->draft_at, sentence->cap - 1 - sentence->position);
+        tfm__min(sentence->draft.n - sentence->draft.at, sentence->cap - 1 - sentence->position);
     n = tfm__min(n, tfm__min(s->max_draft, TFM__DRAFT_ROWS / s->search.n_running - 1));
-    n = tfm__min(n, tfm__min(sentence->block, sentence->credit));
+    n = tfm__min(n, tfm__min(sentence->draft.most, sentence->draft.credit));
     while (rows > 1 && rows - 1 > n) rows /= 2;
     return rows - 1;
 }
@@ -12506,18 +12515,18 @@ static int32_t tfm__draft_block(const tfm_session *s, int32_t b) {
    position after this token too, so that the sentence can choose the next token now. */
 static int tfm__draft_accept(tfm_session *s, int32_t b) {
     tfm__sentence *sentence = &s->search.sentences[b];
-    int32_t next = sentence->first_logits + 1, right;
+    int32_t next = sentence->logits_row + 1, right;
     int verified = next < s->step.n && s->step.sentences[next] == b;
-    if (!sentence->n_draft || !sentence->n_live) return 0;
+    if (!sentence->draft.n || !sentence->n_live) return 0;
     right = tfm__draft_follow(s, b, sentence->position - 1);
     if (right) {
-        sentence->credit = (int32_t)tfm__min(s->max_draft, sentence->credit + 2);
-        sentence->block = (int32_t)tfm__min(s->max_draft, sentence->block + 2);
-        sentence->first_logits += verified;
+        sentence->draft.credit = (int32_t)tfm__min(s->max_draft, sentence->draft.credit + 2);
+        sentence->draft.most = (int32_t)tfm__min(s->max_draft, sentence->draft.most + 2);
+        sentence->logits_row += verified;
         return verified;
     }
-    for (; next < s->step.n && s->step.sentences[next] == b; next++) sentence->credit--;
-    sentence->block = 1;
+    for (; next < s->step.n && s->step.sentences[next] == b; next++) sentence->draft.credit--;
+    sentence->draft.most = 1;
     return 0;
 }
 
@@ -12602,7 +12611,7 @@ static void tfm__logits_sum_row(void *context, int32_t row) {
     const tfm_session *s = (const tfm_session *)context;
     const tfm__shortlist *l = &s->shortlist;
     int64_t i, b = s->step.sentences[row];
-    tfm__logits y = tfm__logits_get(s, b, row - s->search.sentences[b].first_logits);
+    tfm__logits y = tfm__logits_get(s, b, row - s->search.sentences[b].logits_row);
     for (i = 0; s->decode.lexical_shortlist && i < y.n; i++)
         y.x[i] = y.x[l->n ? l->indices[y.ids[i]] : y.ids[i]];
     if (s->step.is_summed) tfm__logits_sum(s->team.kernels, &y, 1);
@@ -12734,12 +12743,12 @@ static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_opti
                                      tfm__sentence *sentence, tfm_error *err) {
     int64_t forced;
     memset(sentence, 0, sizeof *sentence);
-    sentence->first_logits = -1;
+    sentence->logits_row = -1;
     sentence->n_prompt = r->prompt.n ? r->prompt.n : 1;
     if (r->prompt.n) sentence->prompt = r->prompt.data;
     sentence->first = r->first_token ? *r->first_token : first;
     sentence->prefix = r->prefix.data, sentence->n_prefix = r->prefix.n;
-    sentence->draft = r->draft.data, sentence->n_draft = r->draft.n;
+    sentence->draft.ids = r->draft.data, sentence->draft.n = r->draft.n;
     sentence->seed = r->seed;
     forced = sentence->n_prefix + (sentence->first >= 0);
     if (sentence->n_prompt > s->max_target)
@@ -12785,7 +12794,7 @@ static void tfm__sentence_begin(tfm_session *s, int32_t b) {
         (void)tfm__draft_follow(s, b, i);
     }
     /* fewer in a batch, where each takes a larger share of a step's time */
-    sentence->block = sentence->credit = (int32_t)tfm__max(1, 4 / s->search.n_running);
+    sentence->draft.most = sentence->draft.credit = (int32_t)tfm__max(1, 4 / s->search.n_running);
     s->tgt.lengths[b] = sentence->n_prompt - 1 + n;
 }
 
@@ -13147,13 +13156,14 @@ TFM_DEF const tfm_decode_options *tfm_model_decoding(const tfm_model *model) {
 static void tfm__step_list(tfm_session *s) {
     int32_t b, g, k, n = 0;
     for (b = 0; b < s->src.B; b++) {
-        int32_t block = s->search.sentences[b].n_live ? tfm__draft_block(s, b) : 0;
-        s->search.sentences[b].first_logits = s->search.sentences[b].n_live ? n : -1;
-        for (g = 0; g < s->search.sentences[b].n_beams; g++)
+        tfm__sentence *sentence = &s->search.sentences[b];
+        int32_t verified = sentence->n_live ? tfm__draft_count(s, b) : 0;
+        sentence->logits_row = sentence->n_live ? n : -1;
+        for (g = 0; g < sentence->n_beams; g++)
             for (k = 0; k < tfm__beam_at(s, b, g)->n_live; k++, n++) {
                 const tfm__hypothesis *h = &tfm__beam_at(s, b, g)->live[k];
                 int32_t *ancestry = s->step.ancestry + (int64_t)n * s->max_target;
-                int32_t prompt = s->search.sentences[b].n_prompt - 1, i;
+                int32_t prompt = sentence->n_prompt - 1, i;
                 s->step.rows[n] = h->row;
                 s->step.sentences[n] = b;
                 s->step.firsts[n] = prompt + h->length;
@@ -13162,12 +13172,12 @@ static void tfm__step_list(tfm_session *s) {
                 for (i = 0; i < prompt; i++) ancestry[i] = b * s->max_beam;
                 tfm__path_walk(s, h, NULL, ancestry + prompt);
             }
-        for (k = 0; k < block; k++, n++) {
+        for (k = 0; k < verified; k++, n++) {
             int32_t *ancestry = s->step.ancestry + (int64_t)n * s->max_target, i;
             s->step.rows[n] = s->step.rows[n - 1];
             s->step.sentences[n] = b;
             s->step.firsts[n] = s->step.firsts[n - 1] + 1;
-            s->step.ids[n] = s->search.sentences[b].draft[s->search.sentences[b].draft_at + k];
+            s->step.ids[n] = sentence->draft.ids[sentence->draft.at + k];
             for (i = 0; i <= s->step.firsts[n]; i++) ancestry[i] = b * s->max_beam;
         }
     }
@@ -13212,7 +13222,7 @@ TFM_DEF tfm_status tfm_session_step(tfm_session *session, int32_t *running, tfm_
         tfm__logits_compute(s, &p.x);
         if (s->attention) tfm__step_store_attention(s);
         for (b = 0; b < s->src.B; b++) {
-            if (s->search.sentences[b].first_logits < 0) continue;
+            if (s->search.sentences[b].logits_row < 0) continue;
             do {
                 tfm__sentence_step(s, b);
                 s->search.sentences[b].position++;
@@ -13376,7 +13386,7 @@ TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t request, in
     int32_t n, t, from, first;
     if (tfm__result_find(s, request, rank, &h, NULL) != TFM_OK) return NULL;
     t = s->search.sentences[request].position - 1; /* the last step */
-    first = s->search.sentences[request].first_logits;
+    first = s->search.sentences[request].logits_row;
     if (t < 0 || h.length < t || first < 0) return NULL;
     from = h.length == t ? h.row : tfm__path_at(s, t, h.row)->back;
     for (n = first; n < s->step.n && s->step.rows[n] != from;) n++;
