@@ -1257,8 +1257,8 @@ typedef struct tfm_tokens {
     int32_t *ids;    /* [capacity] */
     tfm_span *spans; /* [capacity]: where each id comes from; NULL: not wanted */
     int32_t capacity;
-    int32_t truncate; /* 1: of too many tokens the first and the end token are written; 0: they are
-                         TFM_E_TOO_LONG */
+    int32_t truncate; /* 1: of too many tokens the first and the end token are written, capacity in
+                         all; 0: they are TFM_E_TOO_LONG. (options.truncate is the number itself) */
     int32_t n;        /* set: the number of ids; 0 for a blank text */
     int32_t left_out; /* set: tokens that were not written (truncate) */
 } tfm_tokens;
@@ -10223,9 +10223,15 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     end = is_source && side->end >= 0 &&
           !(side->has_bytes && last == side->end && n + leading <= out->capacity);
     total = n + end + leading;
-    if (total > out->capacity && (!out->left_out || out->capacity <= end + leading))
+    if (total > out->capacity && !out->left_out)
         return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", total,
                          (int64_t)out->capacity);
+    if (total > out->capacity && out->capacity <= end + leading)
+        return tfm__fail(
+            err, TFM_E_TOO_LONG,
+            "text has %i tokens, there is room for %d: truncate is a number of tokens, "
+            "expected %d or more, because start, language and end are %d",
+            total, out->capacity, end + leading + 1, end + leading);
     if (out->left_out) *out->left_out = (int32_t)tfm__max(0, total - out->capacity);
     total = tfm__min(total, out->capacity);
     if (out->spans && cursor.cells) tfm__lattice_origins(&cursor);

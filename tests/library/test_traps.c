@@ -71,6 +71,22 @@ static void decoding_is_copied(void) {
     tfm_session_free(s);
 }
 
+static void numbers_of_tokens(void) {
+    tfm_request r = tfm_request_text("hello world a b c d", 19);
+    tfm_decode_options o;
+    tfm_session *s = session_of(NULL);
+    tfm_result got;
+    SECTION("options.truncate is a number of tokens, and says so");
+    memset(&o, 0, sizeof o), o.truncate = 1;
+    CHECK_FAILS(tfm_session_decode(s, &r, 1, &o, &err), TFM_E_TOO_LONG,
+                "truncate is a number of tokens, expected 2 or more");
+    o.truncate = 4;
+    must(tfm_session_decode(s, &r, 1, &o, &err));
+    must(tfm_result_get(s, 0, 0, &got, &err));
+    CHECK(got.left_out == 3, "%d tokens are left out, expected 3", (int)got.left_out);
+    tfm_session_free(s);
+}
+
 /* Returns the best score of request i. */
 static double score_of(tfm_session *s, int32_t i) {
     tfm_result r;
@@ -138,12 +154,13 @@ static void log_probabilities(void) {
 int main(void) {
     tiny t = tiny_default();
     t.src = t.tgt = WORDS, t.vt = 11;
-    t.config = ", \"start\": 1, \"end\": 2, \"src_unk\": 3, \"tgt_unk\": 3";
+    t.config = ", \"start\": 1, \"end\": 2, \"src_unk\": 3, \"tgt_unk\": 3, \"src_end\": 2";
     model = tiny_model(t);
     nothing();
     names_of_norms();
     attention_of_sessions();
     decoding_is_copied();
+    numbers_of_tokens();
     same_sources();
     log_probabilities();
     tfm_model_free(model);
