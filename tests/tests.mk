@@ -28,7 +28,8 @@ build/tested/object.h build/tested/transformer.h: transformer.h tests/private.aw
 	@awk -v write=$(notdir $(basename $@)) -f tests/private.awk $< > $@
 # They include a fuzz target, whose header asks for the implementation.
 build/test_transcriber build/test_live build/coverage/test_transcriber build/coverage/test_live: TEST_CFLAGS = -DTFM__IMPLEMENTED
-build/test_transcriber: tests/fuzz/whisper.c
+build/test_transcriber: tests/fuzz/whisper.c tests/kept_inputs.h
+build/test_live: tests/fuzz/live.c tests/fuzz/fuzz_live.h tests/kept_inputs.h
 build/test_units: $(wildcard tests/library/units/*.c) | build
 	$(QUIET)$(COMPILE) tests/library/units/*.c -o $@ $(LINK_INPUTS)
 # The examples with the German model, for test_examples.sh
@@ -143,7 +144,7 @@ $(FUZZ_PRIVATE): build/fuzz_%: tests/fuzz/shared/target.c build/fuzz_transformer
 $(patsubst %,build/fuzz_%,byte_bpe container kinds markup sound text translate): build/fuzz_transformer.o
 build/fuzz_model: FUZZ_TARGET_CFLAGS = -fno-sanitize=alignment,null,pointer-overflow
 # Targets that are not for the library itself: speech would take too long in one that counts its branches.
-FUZZ_TRANSCRIBER = $(patsubst %,build/fuzz_%,cues moonshine options terms transcribe whisper)
+FUZZ_TRANSCRIBER = $(patsubst %,build/fuzz_%,cues live moonshine options terms transcribe whisper)
 $(FUZZ_TRANSCRIBER): FUZZ_TARGET_CFLAGS = -DTFM__IMPLEMENTED build/fuzz_library.o
 $(FUZZ_TRANSCRIBER): build/fuzz_library.o
 build/fuzz_library.o: tools/packaging/transformer.c transformer.h | build

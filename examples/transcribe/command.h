@@ -138,7 +138,8 @@ static void check_live(void) {
     if (sounds.n > 1) fail("--live hears one sound, not %d", sounds.n);
 }
 
-/* Reads the list of --words-file. It stays in memory until the program ends. */
+/* Reads the list of --words-file, up to more than a list may have. It stays in memory until the
+   program ends. */
 static void read_words(void) {
     size_t size = 0, room = 1 << 16, got;
     char *text = NULL, *larger;
@@ -149,7 +150,7 @@ static void read_words(void) {
         if (!larger) fail("%s: no memory", words_path);
         text = larger;
         size += got = fread(text + size, 1, room - size, f);
-    } while (got > 0);
+    } while (got > 0 && size <= OWN_WORDS_LIST);
     if (ferror(f)) fail("%s: %s", words_path, strerror(errno));
     fclose(f);
     asked.own_words = tfm_text_make(text, size);

@@ -44,9 +44,12 @@
 
 typedef enum live_rule { LIVE_ALIGN, LIVE_AGREE, LIVE_BOTH } live_rule;
 enum {
-    LIVE_SURE = 150, /* positions (3 s) from which the language is detected for good */
-    LIVE_BACK = 25,  /* positions that a token may attend to before the last one's */
-    LIVE_SMALL = 384 /* the width of tiny */
+    LIVE_SURE = 150,  /* positions (3 s) from which the language is detected for good */
+    LIVE_BACK = 25,   /* positions that a token may attend to before the last one's */
+    LIVE_SMALL = 384, /* the width of tiny */
+    /* The most of o.history: the prompt has it before the stable tokens of a window, and room for
+       16 new ones must be left. */
+    LIVE_HISTORY = WHISPER_TOKENS / 2 - 32
 };
 #define LIVE_BEHIND 0.1  /* seconds; a program that is further behind its source hears less often */
 #define LIVE_DOUBT 3.0   /* the largest -log(probability) that o.doubt counts */
@@ -54,6 +57,7 @@ enum {
 #define LIVE_LOOK 0.3    /* o.look of a small model */
 #define LIVE_WAITING 4.0 /* seconds of sound that wait at most until then */
 
+/* live_begin refuses values that cannot work, and names them. */
 typedef struct live_options {
     live_rule rule;
     double step, guard, pause, lead; /* seconds; lead: heard before speech begins */
@@ -125,6 +129,42 @@ static void live_defaults(live_options *o) {
     o->shortest = 1, o->gap = 1.5, o->longest = 16, o->kept = 8, o->room = 8, o->history = 32;
 }
 
+/* Refuses options with which a run would never be due, or would be due again and again without new
+   sound. */
+static tfm_status live_check(const live_options *o, int listens, tfm_error *err) {
+    const struct {
+        const char *name;
+        double value, least, most;
+    } all[] = {{"rule", (double)o->rule, LIVE_ALIGN, LIVE_BOTH},
+               {"step", o->step, 0.001, 3600},
+               {"guard", o->guard, 0, SPEECH_SECONDS},
+               {"pause", o->pause, 0, 3600},
+               {"lead", o->lead, 0, 30},
+               {"doubt", o->doubt, 0, 1e9},
+               {"look", o->look, 0, HUGE_VAL},
+               {"shortest", o->shortest, 0, 3600},
+               {"gap", o->gap, 0, 3600},
+               {"room", o->room, 0, 3600},
+               {"longest", o->longest, 0.1, SPEECH_SECONDS},
+               {"kept", o->kept, 0, 3600},
+               {"history", (double)o->history, 0, LIVE_HISTORY}};
+    size_t i;
+    err->status = TFM_E_ARGUMENT;
+    for (i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].value >= all[i].least && all[i].value <= all[i].most) continue; /* NaN: no */
+        snprintf(err->text, sizeof err->text, "live text: %s is %g and must be from %g to %g",
+                 all[i].name, all[i].value, all[i].least, all[i].most);
+        return err->status;
+    }
+    /* A window of Moonshine is an utterance, which is not cut. */
+    if (listens || o->kept < o->longest) return err->status = TFM_OK;
+    snprintf(err->text, sizeof err->text,
+             "live text: kept is %g and must be less than longest, which is %g: else a full window "
+             "stays full",
+             o->kept, o->longest);
+    return err->status;
+}
+
 static void live_free(live *l) {
     voice_end(&l->parts);
     live_listen_end(l);
@@ -138,7 +178,8 @@ static tfm_status live_begin(live *l, transcriber *h, const transcriber_options 
     tfm_status status;
     memset(l, 0, sizeof *l);
     l->h = h, l->o = *o;
-    status = transcriber_set(h, settings, err);
+    status = live_check(o, live_listens(l), err);
+    if (status == TFM_OK) status = transcriber_set(h, settings, err);
     if (status != TFM_OK) return status;
     h->w.options.beam = 1, h->w.options.without_times = 1;
     if (!(l->o.look > 0))

@@ -198,14 +198,18 @@ static void live_forget(live *l, int32_t n) {
 }
 
 /* Cuts off the beginning of a long window: up to the last stable word that ends more than o.kept
-   before its end, or up to the first stable word's end. Without a stable word it keeps o.kept. */
+   before its end, or up to the first stable word's end. Without a stable word it keeps o.kept. It
+   cuts off at least o.step, or half of a shorter window: a word may end where the window begins,
+   and a window that stays full would be heard again without new sound. */
 static void live_shorten(live *l) {
     int32_t i, cut = 0, keep = l->with_sound - (int32_t)(l->o.kept * 50), at = keep > 0 ? keep : 0;
+    int32_t least = (int32_t)ceil(fmin(l->o.step, l->o.longest / 2) * 50);
     int64_t frames, M = l->h->s.mels;
     for (i = 0; i < l->n_given; i++)
         if (l->given_end[i] >= 0 && (l->given_end[i] <= keep || !cut))
             cut = i + 1, at = l->given_end[i];
     live_forget(l, cut);
+    if (at < least) at = least;
     if (at > l->with_sound) at = l->with_sound;
     for (i = 0; i < l->n_given; i++)
         if (l->given_end[i] >= 0) l->given_end[i] = l->given_end[i] > at ? l->given_end[i] - at : 0;

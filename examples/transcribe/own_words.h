@@ -17,6 +17,7 @@
 
 #define OWN_WORDS_BONUS 4.0                        /* of log-probability for each token */
 enum { OWN_WORDS_LONGEST = 200 };                  /* bytes of a line */
+enum { OWN_WORDS_LIST = 16000000 };                /* bytes of a list */
 enum { OWN_WORDS_BEGINS = 1, OWN_WORDS_ENDS = 2 }; /* a token's text begins, ends with a letter */
 /* The trie's roots: words behind a space, and words behind a mark such as a hyphen. */
 enum { OWN_WORDS_SPACE = 0, OWN_WORDS_MARK = 1 };
@@ -133,6 +134,8 @@ static tfm_status own_words_line(own_words *o, const tfm_model *model, const cha
     if (size > OWN_WORDS_LONGEST)
         return own_words_fail(err, TFM_E_TOO_LONG, number,
                               "over 200 bytes; a line has one word or name");
+    if (memchr(line, 0, size))
+        return own_words_fail(err, TFM_E_UTF8, number, "a NUL character; save the list as UTF-8");
     text[0] = ' ', memcpy(text + 1, line, size);
     for (root = OWN_WORDS_SPACE; root <= OWN_WORDS_MARK; root++) {
         tfm_arena arena = tfm_arena_make(scratch, sizeof scratch);
@@ -181,6 +184,8 @@ static tfm_status own_words_set(own_words *o, const tfm_model *model, int32_t en
         return TFM_OK;
     own_words_free(o);
     if (!list.data) return TFM_OK;
+    if (list.size > OWN_WORDS_LIST)
+        return own_words_fail(err, TFM_E_TOO_LONG, 0, "the list is over 16 MB");
     o->bonus = (float)OWN_WORDS_BONUS, o->size = list.size;
     o->end = end, o->V = tfm_model_config(model)->tgt_vocab_size;
     o->kinds = (unsigned char *)malloc((size_t)end + 1);

@@ -35,6 +35,7 @@ enum { SOUND_PCM = 1, SOUND_FLOAT = 3, SOUND_A_LAW = 6, SOUND_MU_LAW = 7 }; /* W
 enum { SOUND_RATE = 16000, SOUND_ZEROS = 48, SOUND_CHUNK = 4096, SOUND_CHANNELS = 64 };
 /* The most weights with a row for each phase, and else the rows from one zero to the next. */
 enum { SOUND_WEIGHTS = 262144, SOUND_STEPS = 1024 };
+enum { SOUND_CHUNKS = 65536 }; /* before the samples; a pipe of zeros would have them without end */
 
 typedef struct sound {
     FILE *file;                /* NULL: the file is in memory */
@@ -131,7 +132,7 @@ static int sound_is_wav(const unsigned char *b) {
 /* Reads the chunks of a WAV file up to its samples. Returns NULL, or what is wrong. */
 static const char *sound_read_header(sound *s) {
     unsigned char b[40];
-    int bits = 0, has_format = 0;
+    int bits = 0, has_format = 0, chunks = 0;
     uint32_t rate = 0;
     uint64_t large = 0; /* the size that RF64 states elsewhere */
     const char *why;
@@ -139,6 +140,7 @@ static const char *sound_read_header(sound *s) {
     if (sound_bytes(s, b, 12) != 12 || !sound_is_wav(b)) return sound_other_file(b);
     for (;;) {
         uint32_t size, n;
+        if (chunks++ == SOUND_CHUNKS) return "the WAV file has over 65,536 chunks before its data";
         if (sound_bytes(s, b, 8) != 8)
             return has_format ? "the WAV file has no data chunk" : "the WAV file has no fmt chunk";
         size = sound_u32(b + 4);

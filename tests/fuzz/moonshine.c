@@ -3,9 +3,7 @@
    one of two kept files and says how many bytes of its header change, and whether the sound is
    heard live. Three bytes follow for each change: two say where, and the third is the new byte.
    Texts must be UTF-8, and the sound must come to its end. */
-#include "fuzz_whisper.h"
-#include "examples/transcribe/transcriber.h"
-#include "examples/transcribe/live.h"
+#include "fuzz_live.h"
 
 enum { FUZZ_SIZE = 1 << 18, FUZZ_CHANGES = 16 };
 
@@ -21,29 +19,6 @@ static size_t fuzz_kept(int which, char *bytes, size_t *header) {
     memcpy(bytes, kept[which], sizes[which]);
     *header = 8 + (unsigned char)bytes[0] + 256u * (unsigned char)bytes[1];
     return sizes[which];
-}
-
-/* Hears n samples live, in pieces. */
-static void fuzz_live(transcriber *h, const transcriber_options *settings, const float *x,
-                      int64_t n) {
-    static live l;
-    live_options o;
-    tfm_status status;
-    int64_t i, piece = 700;
-    live_defaults(&o);
-    o.pause = 0.1, o.lead = 0.05, o.shortest = 0.1, o.longest = 0.5;
-    status = live_begin(&l, h, settings, &o, &err);
-    for (i = 0; i <= n && status == TFM_OK; i += piece) {
-        status = i < n ? live_feed(&l, x + i, n - i < piece ? n - i : piece, &err)
-                       : live_finish(&l, &err);
-        while (status == TFM_OK && live_is_due(&l))
-            if ((status = live_hear(&l, &err)) == TFM_OK)
-                need(test_is_utf8(l.stable, strlen(l.stable)) &&
-                     test_is_utf8(l.tentative, strlen(l.tentative)));
-        if (i < n && i + piece > n) i = n - piece;
-    }
-    need(status == TFM_OK || err.text[0]);
-    live_free(&l);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -72,11 +47,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (tfm_model_load(&model, bytes, n, &how, &err) != TFM_OK) fuzz_refused(n, model);
     else if (flags & 128 && tfm_safetensors_open(&file, bytes, n, NULL, &err) == TFM_OK &&
              transcriber_load(&h, model, file, 1, TRANSCRIBER_LIVE, 0, &err) == TFM_OK) {
-        static float x[1 << 16];
-        int64_t k, count = (int64_t)(source.size / 2);
-        for (k = 0; k < count && k < 1 << 16; k++)
-            x[k] = (float)(wave[2 * k] + 256 * (wave[2 * k + 1] ^ 128) - 32768) / 32768;
-        fuzz_live(&h, &o, x, k);
+        static float x[FUZZ_LIVE_ROOM];
+        live_options when;
+        live_defaults(&when);
+        when.pause = 0.1, when.lead = 0.05, when.shortest = 0.1, when.longest = 0.5;
+        fuzz_live(&h, &o, &when, x, fuzz_samples(wave, source.size, x), 700);
         transcriber_free(&h);
     } else if (file || flags & 128) need(err.text[0]);
     else if (tfm_safetensors_open(&file, bytes, n, NULL, &err) == TFM_OK &&

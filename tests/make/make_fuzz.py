@@ -42,6 +42,18 @@ WHISPER = {
     "shapes": whisper(8, 0, HELLO, [(4, 3, 7), (5, 9, 1), (7, 5, 1)]),
     "special": whisper(8, 0, HELLO, [(0, 1, 0), (0, 10, 255), (0, 15, 2)]),
 }
+# The bytes before the file are of tests/fuzz/live.c: pieces and settings, rule and history, two options, their values.
+RULES = 8 + 2  # both rules, no history
+LIVE = {
+    "plain": bytes([8 | 3, RULES, 0x11, 0x88]) + whisper(8, 1, [9, 0, 4, 0, 2, END, END]),
+    "languages": bytes([8 | 2, RULES, 0x22, 0x88]) + whisper(1 | 8, 1, [9, 4, END, END]),
+    "history": bytes([8 | 3, 0x80 | 1, 0x11, 0x88]) + whisper(8, 1, [0, 4, 2] * 20 + [END], (), (0, 255, 9, 1, 200, 7)),
+    "loop": bytes([3, RULES, 0x11, 0x88]) + whisper(8, 1, [4], (), (0, 255, 9, 1, 200, 7)),
+    "full": bytes([2, RULES, 0x99, 0xD8]) + whisper(8, 1, [4], (), (0, 255, 9, 1, 200, 7)),
+    "step": bytes([8 | 1, RULES, 0x00, 0x55]) + whisper(8, 1, [9, 0, 4, END], (), (0, 255, 9, 1, 200, 7)),
+    "detector": bytes([8 | 3, 8, 0x22, 0x77]) + whisper(8, 1 | 128, [9, 0, 4, END]),
+    "words": bytes([8 | 16 | 32 | 3, RULES, 0x11, 0x88]) + whisper(1 | 8, 1, [9, 0, 4, END]),
+}
 CUES = {
     "arrow": b"\1a --> b\0\2---> x\0\3--->",
     "times": b"\00000:00:01,000 --> 00:00:02,000\n\n7\n00:00:01,000 --> 00:00:02,000\nagain",
@@ -67,7 +79,7 @@ OPTIONS = {
 
 
 def main(folder):
-    for name, inputs in (("whisper", WHISPER), ("cues", CUES), ("terms", TERMS), ("options", OPTIONS)):
+    for name, inputs in (("whisper", WHISPER), ("live", LIVE), ("cues", CUES), ("terms", TERMS), ("options", OPTIONS)):
         (folder / name).mkdir(parents=True, exist_ok=True)
         for title, data in inputs.items():
             (folder / name / title).write_bytes(data)

@@ -1,14 +1,9 @@
 /* Tests examples/transcribe/live.h with a puppet (tests/fuzz/fuzz_whisper.h): a model that writes
    given tokens, whatever it hears. What is stable must be these tokens, each once and in order,
-   however the sound comes. */
+   however the sound comes. Also runs the kept inputs of tests/fuzz/live.c. */
 #define _POSIX_C_SOURCE 200809L
-#include "tests/fuzz/fuzz_whisper.h"
-#if defined(__GNUC__)
-#pragma GCC diagnostic ignored "-Wshadow" /* The headers have arguments that are named err. */
-#pragma GCC diagnostic ignored "-Wunused-function"
-#endif
-#include "examples/transcribe/transcriber.h"
-#include "examples/transcribe/live.h"
+#include "tests/fuzz/live.c"
+#include "tests/kept_inputs.h"
 
 enum { SECOND = 16000, ROOM = 8192 };
 static float noise[8 * SECOND];
@@ -166,7 +161,7 @@ static void test_behind(void) {
     int64_t all = 0;
     int k;
     load(&h, &model, tokens, sizeof tokens, 0);
-    o.longest = 4;
+    o.longest = 1;
     for (k = 0; k < 4; k++) {
         double now = 100, ready = 100, longest = 0; /* ready: when the source has the next piece */
         int i, late = 0;
@@ -247,6 +242,52 @@ static void test_attention(void) {
     CHECK(live_sure(&l, ids, at, 2) == 0, "a token that the last run did not have");
 }
 
+/* Options that cannot work are refused by name. Those that are on the edge hear the sound in a
+   number of runs that its length bounds. */
+static void test_options(void) {
+    static const uint8_t tokens[] = {9, 0, 4, 0, 2, FUZZ_TEXTS, FUZZ_TEXTS, FUZZ_TEXTS};
+    static transcriber h;
+    static live l;
+    tfm_model *model = NULL;
+    live_options o;
+    transcriber_options settings = plain();
+    const struct {
+        double *number, value;
+        const char *message;
+    } cases[] = {
+        {&o.longest, 0.05, "live text: longest is 0.05 and must be from 0.1 to 1"},
+        {&o.longest, 1.5, "live text: longest is 1.5 and must be from 0.1 to 1"},
+        {&o.longest, NAN, "live text: longest is nan"},
+        {&o.kept, 0.8, "live text: kept is 0.8 and must be less than longest, which is 0.8"},
+        {&o.step, 0, "live text: step is 0 and must be from 0.001 to 3600"},
+        {&o.pause, -0.1, "live text: pause is -0.1 and must be from 0 to 3600"},
+        {&o.lead, INFINITY, "live text: lead is inf and must be from 0 to 30"},
+        {&o.room, 1e300, "live text: room is 1e+300 and must be from 0 to 3600"}};
+    size_t i;
+    SECTION("options");
+    load(&h, &model, tokens, sizeof tokens, 0);
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        o = small();
+        *cases[i].number = cases[i].value;
+        CHECK_FAILS(live_begin(&l, &h, &settings, &o, &err), TFM_E_ARGUMENT, cases[i].message);
+        live_free(&l);
+    }
+    o = small(), o.rule = (live_rule)3;
+    CHECK_FAILS(live_begin(&l, &h, &settings, &o, &err), TFM_E_ARGUMENT,
+                "live text: rule is 3 and must be from 0 to 2");
+    o = small(), o.history = (int32_t)LIVE_HISTORY + 1;
+    CHECK_FAILS(live_begin(&l, &h, &settings, &o, &err), TFM_E_ARGUMENT,
+                "live text: history is 193 and must be from 0 to 192");
+    o = small(), o.longest = 0.5, o.kept = 0.499, o.pause = 0.1;
+    hear(&h, &o, noise, 4 * SECOND, 300);
+    CHECK(runs > 0 && runs < 4 * 2 * 1000 / 50 && strstr(whole, " a world a."),
+          "almost all of a window is kept: %d runs, \"%s\"", (int)runs, whole);
+    o = small(), o.step = 0.001;
+    hear(&h, &o, noise, 4 * SECOND, 300);
+    CHECK(runs > 0 && runs < 2 * 4 * SECOND / 512, "a step of 1 ms: %d runs", (int)runs);
+    transcriber_free(&h), tfm_model_free(model);
+}
+
 int main(void) {
     unsigned seed = 5;
     int i;
@@ -258,6 +299,8 @@ int main(void) {
     test_long();
     test_behind();
     test_loop();
+    test_options();
+    run_kept("tests/fuzz/corpus/live");
     free(bytes);
     return test_done("test_live");
 }

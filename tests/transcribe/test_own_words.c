@@ -140,6 +140,55 @@ static tfm_status read_list(const char *text, size_t size) {
                          &err);
 }
 
+/* Returns the CPU seconds for a list of lines that begin alike and leave each other late. */
+static double seconds_of(int lines, int size) {
+    static char text[2 * 20000 * 101];
+    clock_t before;
+    int i, k;
+    char *at = text;
+    for (i = 0; i < lines; i++) {
+        for (k = 0; k < size - 6; k++) *at++ = (char)('a' + (i >> k % 5 & 1));
+        at += sprintf(at, "%05d\n", i);
+    }
+    before = clock();
+    must(read_list(text, (size_t)(at - text)));
+    return (double)(clock() - before) / CLOCKS_PER_SEC;
+}
+
+/* Lists that are made to take long. */
+static void test_hostile(void) {
+    static char text[OWN_WORDS_LIST + 1];
+    double one, two;
+    own_words o;
+    float y[V];
+    int32_t i;
+    SECTION("hostile lists");
+    CHECK_FAILS(read_list("one\nt\0wo\n", 10), TFM_E_UTF8, "own words, line 2: a NUL character");
+    CHECK_FAILS(read_list("\xED\xA0\x80\n", 4), TFM_E_UTF8, "own words, line 1: not UTF-8");
+    memset(text, '\n', sizeof text);
+    CHECK_FAILS(read_list(text, sizeof text), TFM_E_TOO_LONG, "own words: the list is over 16 MB");
+    CHECK_FAILS(read_list(text, sizeof text - 1), TFM_E_ARGUMENT, "own words: the list is empty");
+    one = seconds_of(10000, 100), two = seconds_of(20000, 100);
+    CHECK(got.n_words == 20000 && two < 4 * one + 0.2, "20,000 lines: %.3f s, 10,000: %.3f s", two,
+          one);
+    /* All tokens begin a word: as many logits change as there are, once each. */
+    memset(&o, 0, sizeof o);
+    o.bonus = 3, o.end = END, o.V = V, o.kinds = (unsigned char *)calloc(END, 1);
+    if (!o.kinds || !own_words_grow(&o)) exit(2);
+    for (i = 0; i < 100000; i++) {
+        int32_t word[3];
+        word[0] = i % V, word[1] = i / V % V, word[2] = i / V / V % V;
+        if (!own_words_add(&o, OWN_WORDS_SPACE, word, 3)) exit(2);
+    }
+    CHECK(o.n == 2 + V + V * V + V * V * V, "words that are there have no effect: %d nodes", o.n);
+    for (i = 0; i < V; i++) y[i] = 0;
+    own_words_edit(&o, NULL, 0, SINK, y);
+    for (i = 0; i < V && fabsf(y[i] - 3) < 1e-6f; i++) {
+    }
+    CHECK(i == V, "each token has the bonus once");
+    own_words_free(&o);
+}
+
 static void test_lists(void) {
     static const char plain[] = "Zelenko\nvan der Berg\n",
                       other[] = "\xEF\xBB\xBF\r\n  Zelenko\t\r\n\r\nvan der Berg\nZelenko";
@@ -172,6 +221,7 @@ static void test_lists(void) {
     must(read_list(large, used));
     CHECK(got.n_words == 100000 && got.room < 4000000, "100,000 lines: %d words, room for %d nodes",
           got.n_words, got.room);
+    test_hostile();
     own_words_free(&got), tfm_model_free(loaded);
 }
 

@@ -170,7 +170,19 @@ wait $pid 2> /dev/null && status=0 || status=$?
 exec 4>&-
 check "  SIGTERM: the rest becomes stable" "143 true" \
     "$status $(grep -a '"stable": true' $dir/live | tail -n 1 | sed 's/.*"stable": \([a-z]*\),.*/\1/')"
+# a pipe that stalls within the header of a WAV file, and then SIGTERM
+build/transcribe $model $dir/stalls --live > $dir/live.out 2> /dev/null 5>&- &
+pid=$!
+exec 4> $dir/stalls
+head -c 9 $data/noise.wav >&4
+sleep 0.3
+kill -TERM $pid
+wait $pid 2> /dev/null && status=0 || status=$?
+exec 4>&-
+check "  a pipe that stalls within its header, and SIGTERM" "143 0" "$status $(wc -c < $dir/live.out | tr -d ' ')"
 rm -f $dir/stalls
+check "  a pipe that closes within its header" "1 1" \
+    "$(head -c 30 $data/noise.wav | hear - --live > $dir/out; echo $?) $(grep -c 'the fmt chunk of the WAV file is too short' $dir/err)"
 refuse "--live takes no --words" - --live --words
 refuse "--live takes no --format srt" - --live --format srt
 refuse "--live takes no --workers" - --live --workers 2
@@ -200,6 +212,15 @@ awk 'BEGIN { for (i = 0; i < 8000; i++) printf "\377\377\377\177" }' | LC_ALL=C 
 check "NaN" 0 "$(hear $dir/nan.wav $loose > $dir/out; echo $?)"
 wav 1 20 '\377\377\0\0' < $dir/noise.raw > $dir/lie.wav
 check "a header that names other sizes" "$(hear $data/noise.wav $loose --beam 1 | cksum)" "$(hear $dir/lie.wav $loose --beam 1 | cksum)"
+# live: a header that states more than there is, and one that states 0.5 s of 1.6 s, behind which a pipe has other chunks
+half() { wav 1 20 '\200\76\0\0' < $dir/noise.raw; }
+check "  live, more than there is" "$(cksum < $dir/live.wav)" "$(wav 1 20 '\377\377\0\0' < $dir/noise.raw | live --format json | cksum)"
+check "  live, less than there is" "$(head -c 16000 $dir/noise.raw | live --format json | cksum)" "$(half | live --format json | cksum)"
+if [ -c /dev/zero ]; then
+    check "  live, chunks without end" "1 1" \
+        "$({ printf 'RIFF\0\0\0\0WAVE'; cat /dev/zero; } | hear - --live > $dir/out; echo $?) $(grep -c 'over 65,536 chunks' $dir/err)"
+    check "a list of words without end" "1 1" "$(hear $data/noise.wav --words-file /dev/zero > $dir/out; echo $?) $(grep -c 'the list is over 16 MB' $dir/err)"
+fi
 head -c 50 $data/noise.wav > $dir/short.wav
 check "a file that ends early" 0 "$(hear $dir/short.wav $loose > $dir/out; echo $?)"
 head -c 30 $data/noise.wav > $dir/short.wav

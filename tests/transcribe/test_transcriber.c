@@ -3,7 +3,6 @@
    nobody can read, so reading past an end ends the test without a sanitizer too. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/fuzz/fuzz_whisper.h"
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 #if defined(__unix__) || defined(__APPLE__)
@@ -44,6 +43,7 @@ static void release(void *p) {
 #include "tests/fuzz/whisper.c"
 #undef malloc
 #undef free
+#include "tests/kept_inputs.h"
 
 /* Writes a WAV file of 16 kHz and 16 bits with sizes that are not known. Returns its size. */
 static size_t test_wave(uint8_t *out, size_t room) {
@@ -187,23 +187,7 @@ static void test_guard_rules(void) {
 }
 
 int main(void) {
-    static const char folder[] = "tests/fuzz/corpus/whisper";
-    static unsigned char bytes[4096];
-    DIR *all = opendir(folder);
-    struct dirent *entry;
-    while (all && (entry = readdir(all)) != NULL) {
-        char path[300];
-        FILE *f;
-        size_t n;
-        if (entry->d_name[0] == '.') continue;
-        snprintf(path, sizeof path, "%s/%.200s", folder, entry->d_name);
-        f = fopen(path, "rb");
-        n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
-        if (f) fclose(f);
-        CHECK(n > 0 && LLVMFuzzerTestOneInput(bytes, n) == 0, "%s", entry->d_name);
-    }
-    CHECK(all != NULL, "%s", folder);
-    if (all) closedir(all);
+    run_kept("tests/fuzz/corpus/whisper");
     test_read_error();
     test_long_text();
     test_guard();
