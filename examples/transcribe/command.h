@@ -7,7 +7,7 @@ static const char *model_path, *output_path, *words_path, *task = "transcribe", 
                                                           *weights = "stored";
 static const char *temperatures;
 static option_rest sounds;
-static int with_times, progress, fast, only_parts, is_live;
+static int with_times, with_progress, fast, only_parts, is_live;
 static int32_t threads = 1, n_workers = 1;
 
 static option_entry table[] = {
@@ -16,7 +16,9 @@ static option_entry table[] = {
      "MODEL is a Whisper or Moonshine model of tools/convert.py. SOUND is a WAV file, or - for\n"
      "standard input: a WAV file, or raw samples of 16 bits, mono, 16 kHz (arecord -f S16_LE\n"
      "-r 16000 | transcribe MODEL -). Each window of up to 30 s is written as soon as it has been\n"
-     "heard. Ctrl-C keeps what was written.\n"
+     "heard. Ctrl-C keeps what was written; with --output it is in FILE.part, and FILE stays as "
+     "it\n"
+     "was.\n"
      "Of other sound files, ffmpeg -i IN -ar 16000 -ac 1 OUT.wav makes WAV files. The texts of "
      "several\n"
      "sounds need --output FOLDER, where NAME.txt, NAME.srt, NAME.vtt or NAME.json is written.\n",
@@ -82,15 +84,11 @@ static option_entry table[] = {
      "threads that share the work on a window (default 1)"},
     {"--workers", "N", OPTION_INTEGER, &n_workers, 1, CUE_LANES, 0,
      "parts of the file that are heard at once; needs\n--no-previous and a WAV file (default 1)"},
-    {"--progress", NULL, OPTION_FLAG, &progress, 0, 0, 0,
-     "seconds heard so far, and at the end how long it took,\non standard error"},
+    {"--progress", NULL, OPTION_FLAG, &with_progress, 0, 0, 0,
+     "progress on standard error, and at the end how long it took;\non a terminal progress is the "
+     "default if the texts go elsewhere"},
     {"--version", NULL, OPTION_STOP, NULL, 0, 0, 0, "print the version number"},
     {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text"}};
-
-static int is_stopped(void *user) {
-    (void)user;
-    return interrupts_stopped();
-}
 
 static void read_temperatures(whisper_options *o) {
     const char *text = temperatures;
@@ -175,7 +173,6 @@ static int read_options(int argc, char **argv, tfm_weight_type *type) {
     read_temperatures(&asked.decoding);
     if (is_live) check_live();
     if (words_path) read_words();
-    asked.decoding.is_stopped = is_stopped;
     return 1;
 }
 

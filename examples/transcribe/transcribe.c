@@ -6,7 +6,7 @@
 #ifndef TFM__IMPLEMENTED
 #define TRANSFORMER_IMPLEMENTATION
 #endif
-#include "../../tools/common/output.h"
+#include "../../tools/common/part_file.h"
 #include "transformer.h"
 #include <pthread.h>
 #include <stdarg.h>
@@ -14,6 +14,7 @@
 #include <time.h>
 #include "../../tools/common/messages.h"
 #include "../../tools/common/options.h"
+#include "../../tools/common/progress.h"
 #include "../../tools/common/utf8_files.h"
 #include "../translate/interrupts.h"
 
@@ -32,6 +33,7 @@ static void fail(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format), output_complain("transcribe", format, arguments),
         va_end(arguments);
+    if (interrupts_word) fputs(interrupts_word, stderr);
     exit(1);
 }
 #define cue_fail(text) fail("%s", text)
@@ -44,19 +46,13 @@ static void fail(const char *format, ...) {
 #include "live_text.h"
 #include "command.h"
 
-/* Returns seconds since some moment. */
-static double seconds(void) {
-    struct timespec t = {0, 0};
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* A part of the sound, with a session of its own. */
 typedef struct job {
     int number;
     transcriber h;
     tfm_error err;
     pthread_t thread;
+    int64_t heard; /* frames of 10 ms */
 } job;
 
 static double began, loaded, first_text; /* seconds; first_text 0: there is none yet */
@@ -65,6 +61,14 @@ static int n_jobs = 1;
 static tfm_model *model;
 static tfm_safetensors *file;
 static track_source source;
+static part_file made; /* of --output */
+/* Both are guarded by the lock. all: frames of the sound, 0 where they are not known. */
+static struct {
+    pthread_mutex_t lock;
+    progress shown;
+    int64_t all;
+    int is_survey; /* no thread runs yet */
+} waiting = {PTHREAD_MUTEX_INITIALIZER, {0, 0, 0, 0, 0}, 0, 0};
 
 static void check(job *j, tfm_status status) {
     const char *text = j->err.text[0] ? j->err.text : tfm_status_text(status);
@@ -117,6 +121,31 @@ static void warn_of_language(const job *j) {
           stderr);
 }
 
+/* Shows how much of the sound was heard. j: a job that has just heard up to its h.seek, or NULL. */
+static void show_progress(job *j) {
+    char text[100];
+    int64_t heard = 0;
+    int k;
+    pthread_mutex_lock(&waiting.lock);
+    if (j) j->heard = j->h.seek - j->h.from;
+    if (progress_is_due(&waiting.shown)) {
+        for (k = 0; k < n_jobs; k++) heard += jobs[k].heard;
+        if (waiting.is_survey) snprintf(text, sizeof text, "reading the sound");
+        else
+            snprintf(text, sizeof text, "%.1f s heard, %.1f times as fast as speech",
+                     (double)heard * 0.01, (double)heard * 0.01 / progress_seconds(&waiting.shown));
+        progress_show(&waiting.shown, waiting.all ? (double)heard / (double)waiting.all : 0, text);
+    }
+    pthread_mutex_unlock(&waiting.lock);
+}
+
+/* The decoder calls this function before each token. */
+static int is_stopped(void *user) {
+    (void)user;
+    show_progress(NULL);
+    return interrupts_stopped();
+}
+
 /* Hears the job's part of the sound. */
 static void *hear(void *context) {
     job *j = (job *)context;
@@ -124,10 +153,10 @@ static void *hear(void *context) {
     cue_line out = {NULL, 0, 0};
     while (!j->h.ended) {
         check(j, transcriber_next(&j->h, &j->err));
-        if (j->number == 0 && first_text == 0 && !j->h.ended) first_text = seconds();
+        if (j->number == 0 && first_text == 0 && !j->h.ended) first_text = progress_now();
         for (k = 0; k < j->h.n; k++) check(j, transcript_write(j->number, &j->h, k, &out, &j->err));
         warn_of_language(j);
-        if (progress && !j->h.ended) fprintf(stderr, "\r%.1f s ", (double)j->h.seek * 0.01);
+        show_progress(j);
     }
     cue_add(j->number, 0, 0, NULL);
     free(out.at);
@@ -157,7 +186,7 @@ static void load_model(tfm_weight_type type) {
     tfm_safetensors_free(file), file = NULL;
     if (only_parts && (!jobs[0].h.net.is_there || !(asked.voice.threshold > 0)))
         fail("%s: --vad-only needs a model with a voice detector, and --vad above 0", model_path);
-    loaded = seconds();
+    loaded = progress_now();
 }
 
 /* Returns the part of a path behind its folders. */
@@ -198,6 +227,7 @@ static void open_sound(const char *path) {
 /* Opens the output of a sound, in a folder by the sound's name. NULL: standard output. */
 static FILE *open_output(const char *sound_path) {
     static const char *const ends[] = {"txt", "srt", "vtt", "json"};
+    static char said[4400];
     char *path;
     const char *name = base_name(sound_path), *other;
     struct stat found;
@@ -222,10 +252,55 @@ static FILE *open_output(const char *sound_path) {
             fail("%s and %s would both be written to %s", sounds.at[k], sound_path, path);
     }
     if (output_is_same(path, model_path)) fail("%s is input and --output", path);
-    f = utf8_open(path, "wb");
+    f = is_live ? utf8_open(path, "wb") : part_file_open(&made, path);
     if (!f) fail("%s: %s", path, strerror(errno));
-    free(path);
+    made.path = path;
+    if (!made.part) return f;
+    snprintf(said, sizeof said, "%stranscribe: what was heard is in %.4096s\n",
+             isatty(2) ? "\n" : "", made.part);
+    interrupts_word = said;
     return f;
+}
+
+/* Makes an output file whole; after an interrupt, what was heard stays under its other name. */
+static void close_output(FILE *out) {
+    char *path = (char *)(uintptr_t)made.path;
+    if (!out) return;
+    if (is_live || interrupts_stopped() ? fclose(out) : part_file_close(&made))
+        fail("%s: cannot be written", output_path);
+    if (interrupts_stopped()) return;
+    interrupts_word = NULL;
+    free(path);
+}
+
+/* Begins to show progress. */
+static void begin_waiting(FILE *out) {
+    int on_terminal = isatty(2), k;
+    waiting.all = 0;
+    for (k = 0; k < n_jobs; k++) jobs[k].heard = 0;
+    progress_begin(&waiting.shown, on_terminal,
+                   with_progress || (on_terminal && (out || !isatty(1))));
+}
+
+/* Reads a sound that is a file once before it is heard, and finds out how long it is. */
+static void survey(transcriber **all) {
+    int k;
+    waiting.is_survey = 1;
+    check(&jobs[0], transcriber_survey(all, n_jobs, &jobs[0].err));
+    for (k = 0; k < n_jobs; k++) waiting.all += jobs[k].h.to - jobs[k].h.from;
+    waiting.is_survey = 0, waiting.shown.began = progress_now();
+}
+
+/* Replaces the progress by a summary. */
+static void end_waiting(void) {
+    char text[100];
+    int64_t heard = 0;
+    int k;
+    if (!(waiting.shown.shown > 0) || interrupts_stopped()) return;
+    for (k = 0; k < n_jobs; k++) heard += jobs[k].heard;
+    snprintf(text, sizeof text, "%.1f s heard in %.1f seconds", (double)heard * 0.01,
+             progress_seconds(&waiting.shown));
+    progress_end(&waiting.shown, text);
 }
 
 /* Hears a sound and writes its text. */
@@ -245,14 +320,16 @@ static void transcribe(const char *path) {
     if (only_parts) {
         transcript_write_parts(&jobs[0].h);
     } else {
-        if (!source.raw) check(&jobs[0], transcriber_survey(all, n_jobs, &jobs[0].err));
+        begin_waiting(out);
+        if (!source.raw) survey(all);
         for (k = 1; k < n_jobs; k++)
             if (pthread_create(&jobs[k].thread, NULL, hear, &jobs[k]) != 0)
                 fail("a thread cannot be started");
         hear(&jobs[0]);
         for (k = 1; k < n_jobs; k++) pthread_join(jobs[k].thread, NULL);
+        end_waiting();
     }
-    if (out && fclose(out)) fail("%s: cannot be written", output_path);
+    close_output(out);
     cue_output.file = NULL;
     free((void *)(uintptr_t)source.data), source.data = NULL;
     interrupts_hold(0);
@@ -281,8 +358,8 @@ static void transcribe_live(const char *path) {
     interrupts_hold(1);
     if ((why = stream_open(&in, from)) != NULL) fail("%s", why);
     while (n >= 0 && !interrupts_stopped()) {
-        then = seconds(), all = 0;
-        n = stream_take(&in, samples, SOUND_CHUNK, WAIT), then = seconds() - then;
+        then = progress_now(), all = 0;
+        n = stream_take(&in, samples, SOUND_CHUNK, WAIT), then = progress_now() - then;
         for (more = n; more > 0; more = stream_take(&in, samples, SOUND_CHUNK, 0)) {
             check(j, live_feed(&l, samples, more, &j->err));
             if ((all += more) >= STREAM_ROOM) break; /* a pipe that is faster than speech */
@@ -296,17 +373,17 @@ static void transcribe_live(const char *path) {
         if (n < 0 && in.cut)
             fputs("transcribe: the sound ends within a sample, which is not heard\n", stderr);
         if (n < 0 || interrupts_stopped()) check(j, live_finish(&l, &j->err));
-        else if (live_is_behind(&l, seconds(), then, all)) continue;
+        else if (live_is_behind(&l, progress_now(), then, all)) continue;
         while (live_is_due(&l)) {
             check(j, live_hear(&l, &j->err));
-            if (first_text == 0 && l.stable[0]) first_text = seconds();
+            if (first_text == 0 && l.stable[0]) first_text = progress_now();
             live_text_write(&text, &l);
         }
     }
     if (!l.ended) check(j, live_finish(&l, &j->err));
     while (live_is_due(&l)) check(j, live_hear(&l, &j->err)), live_text_write(&text, &l);
     live_text_end(&text), live_free(&l);
-    if (out && fclose(out)) fail("%s: cannot be written", output_path);
+    close_output(out);
     interrupts_hold(0);
     if (interrupts_stopped()) interrupts_end();
 }
@@ -316,8 +393,9 @@ int main(int argc, char **argv) {
     int k;
     argv = utf8_arguments(&argc, argv);
     transcriber_defaults(&asked);
-    began = seconds();
+    began = progress_now();
     if (!read_options(argc, argv, &type)) return !output_finish("transcribe");
+    asked.decoding.is_stopped = is_stopped;
     n_jobs = n_workers;
     if (sounds.n > 1 && !output_path)
         fail("%d sounds: say with --output in which folder their texts are written", sounds.n);
@@ -325,9 +403,9 @@ int main(int argc, char **argv) {
     for (k = 0; k < sounds.n; k++)
         if (is_live) transcribe_live(sounds.at[k]);
         else transcribe(sounds.at[k]);
-    if (progress)
+    if (with_progress)
         fprintf(stderr, "\nloaded in %.3f s; first text %.3f s later; all in %.3f s\n",
-                loaded - began, first_text > 0 ? first_text - loaded : 0, seconds() - loaded);
+                loaded - began, first_text > 0 ? first_text - loaded : 0, progress_now() - loaded);
     for (k = 0; k < n_jobs; k++) transcriber_free(&jobs[k].h);
     tfm_model_free(model), model = NULL;
     return 0;

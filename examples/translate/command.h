@@ -8,6 +8,7 @@
 #ifndef COMMAND_H
 #define COMMAND_H
 
+#include "interrupts.h"
 #include "kinds.h"
 #include "messages.h"
 #include "options.h"
@@ -17,10 +18,12 @@
 #include <io.h>
 #define isatty _isatty
 #define is_open(file) ((file) >= 0)
+#define END_OF_INPUT "Ctrl-Z and Enter"
 #else
 #include <fcntl.h>
 #include <unistd.h>
 #define is_open(file) (fcntl(file, F_GETFD) != -1) /* or the next file gets its number */
+#define END_OF_INPUT "Ctrl-D"
 #endif
 
 #if defined(__unix__) || defined(__APPLE__)
@@ -60,6 +63,7 @@ static void
 fail(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format), output_complain("translate", format, arguments), va_end(arguments);
+    if (interrupts_word) fputs(interrupts_word, stderr);
     exit(EXIT_USAGE);
 }
 
@@ -67,6 +71,7 @@ fail(const char *format, ...) {
    thread that is reading input. */
 static void fail_writing(int fault) {
     fprintf(stderr, "translate: writing: %s\n", strerror(fault));
+    if (interrupts_word) fputs(interrupts_word, stderr);
     _Exit(EXIT_USAGE);
 }
 
@@ -280,7 +285,7 @@ static option_entry table[] = {
      "exit with status 0 even if some lines could not be translated; write\n"
      "their number to standard error"},
     {"--progress", NULL, OPTION_FLAG, &opt.progress, 0, 0, 0,
-     "write progress to standard error every three seconds, and a summary.\n"
+     "write progress to standard error, with the time left, and a summary.\n"
      "This is the default on a terminal if the output does not go there"},
     {"--no-progress", NULL, OPTION_FLAG, &opt.no_progress, 0, 0, NOT_PROGRESS,
      "never write progress"},
@@ -319,7 +324,8 @@ static option_entry table[] = {
     {"\nExit status: 0: all lines were translated, or --keep-going was given. 1: some lines could\n"
      "not be translated; each is empty in the output, with a message on standard error. 2: wrong\n"
      "usage, no model, or input or output failed. An interrupt (Ctrl-C) ends the program after\n"
-     "the last line that is ready.",
+     "the last line that is ready. The file of --output is whole or stays as it was: after an\n"
+     "interrupt or a failure, FILE.part has the lines that were ready.",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL}};
 enum { N_OPTIONS = sizeof table / sizeof *table };
 

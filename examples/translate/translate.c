@@ -11,13 +11,14 @@
    always the translation of line n of the input; it is empty if the input line is blank or cannot
    be translated. The output does not depend on --batch or --threads. With two models a job runs
    through the first model, its lines are sorted again, and it runs through the second. */
-#if !defined(_WIN32) && !defined(_POSIX_C_SOURCE)
-#define _POSIX_C_SOURCE 200809L /* sigaction */
+#if !defined(_WIN32) && !defined(__APPLE__) && !defined(_POSIX_C_SOURCE) /* macOS hides less */
+#define _POSIX_C_SOURCE 200809L                                          /* sigaction */
 #endif
 #define TRANSFORMER_IMPLEMENTATION
 #if !defined(_WIN32) && !defined(__wasm__)
 #define TRANSFORMER_MMAP /* --map */
 #endif
+#include "part_file.h"
 #include "transformer.h"
 #include "aligned.h"
 #include "attention.h"
@@ -26,6 +27,7 @@
 #include "documents.h"
 #include "input.h"
 #include "interrupts.h"
+#include "progress.h"
 #include "text/languages.h"
 #include "workers.h"
 #include <errno.h>
@@ -81,6 +83,7 @@ static struct {
     languages_table languages;
     int looks; /* whether sentences that are already in the language of the translation stay */
     input_window windows[WORKERS_GROUPS];
+    part_file made;      /* of --output */
     FILE *out, *picture; /* picture NULL: already drawn, or --attention was not given */
     int64_t n_failed;    /* lines that could not be translated */
     int64_t bytes;       /* size of the input; 0: not known */
@@ -88,7 +91,15 @@ static struct {
     int split, whole; /* what the first model reads: sentences, or whole texts */
     int64_t n_left, n_divided, n_unknown; /* sentences, for the last line on standard error */
     int advised;                          /* the advice about the input's encoding is written */
-    time_t start, shown;                  /* of the program; of the last progress line */
+    int started;                          /* main was called */
+    int shows;                            /* progress */
+    int is_read;                          /* the output is read while it comes */
+    progress shown;                       /* this and what follows is guarded by the pool's lock */
+    struct {
+        int64_t lines, bytes;
+    } done, ahead[WORKERS_GROUPS]; /* of the input; ahead: of windows that are not yet written */
+    size_t most_lines;             /* of a window */
+    double written;                /* when the last window was */
 } t;
 
 /* ---- messages ------------------------------------------------------------------------------- */
@@ -114,6 +125,25 @@ static void report(const worker *me, input_item *l, int fault, const char *forma
 static tfm_status no_memory(worker *me, const char *text) {
     snprintf(me->err.text, sizeof me->err.text, "%s", text);
     return TFM_E_MEMORY;
+}
+
+/* Shows how far the input is. Any thread may call this function. */
+static void show_progress(void) {
+    char text[100];
+    int64_t lines = 0, bytes = 0;
+    double share = 0;
+    int i;
+    if (!t.shows) return;
+    workers_lock(&t.pool);
+    if (progress_is_due(&t.shown)) {
+        lines = t.done.lines, bytes = t.done.bytes;
+        for (i = 0; i < WORKERS_GROUPS; i++) lines += t.ahead[i].lines, bytes += t.ahead[i].bytes;
+        if (t.bytes) share = (double)bytes / (double)t.bytes;
+        snprintf(text, sizeof text, "%ld line%s, %.1f a second", (long)lines, lines == 1 ? "" : "s",
+                 (double)lines / progress_seconds(&t.shown));
+        progress_show(&t.shown, share, text);
+    }
+    workers_unlock(&t.pool);
 }
 
 /* ---- tokens --------------------------------------------------------------------------------- */
@@ -772,8 +802,10 @@ static tfm_status decode_batch(worker *me, input_item *const *lines, tfm_request
         if (opt.drafts && me->of->is_last) requests[row].draft = target;
     }
     status = tfm_session_start(me->session, requests, n, &me->of->decode, &me->err);
-    while (status == TFM_OK && running && !interrupts_stopped())
+    while (status == TFM_OK && running && !interrupts_stopped()) {
         status = tfm_session_step(me->session, &running, &me->err);
+        show_progress();
+    }
     for (row = 0; status == TFM_OK && !running && row < n; row++) {
         append_row(me, lines[row], row);
         lines[row]->done = 1, suspects |= lines[row]->suspect;
@@ -879,12 +911,22 @@ static size_t hand_on(input_item **lines, size_t n) {
 static void run_job(int number, int group, int job) {
     input_window *w = &t.windows[group];
     size_t first = (size_t)job * w->job_lines, n = w->n - first;
+    int64_t lines = 0, bytes = 0;
+    size_t k;
     int i;
     if (n > w->job_lines) n = w->job_lines;
+    for (k = first; k < first + n; k++) {
+        lines += w->sorted[k]->sentence <= 1;
+        bytes += (int64_t)w->sorted[k]->text[INPUT_SOURCE].size + 1;
+    }
     for (i = 0; i < t.n_stages; i++) {
         if (i) n = hand_on(w->sorted + first, n);
         run_stage(&t.stages[i].states[number], w->sorted + first, n);
     }
+    workers_lock(&t.pool);
+    t.ahead[group].lines += lines, t.ahead[group].bytes += bytes;
+    workers_unlock(&t.pool);
+    show_progress();
 }
 
 /* ---- writing windows ------------------------------------------------------------------------ */
@@ -980,26 +1022,25 @@ static int write_lines(input_window *w) {
     return 1;
 }
 
-/* Shows progress after three seconds, with the time left if the input's size is known: on a
-   terminal in one line, elsewhere (--progress) in a new line each time, but not more often than
-   every three seconds. The last call, with done, replaces the progress by a summary. */
-static void show_progress(int64_t n_lines, int64_t bytes, int done) {
-    int in_place = isatty(2);
-    time_t now = time(NULL);
-    double seconds = difftime(now, t.start), share = 0;
-    if (opt.no_progress || (!opt.progress && (!in_place || (isatty(1) && !opt.output && !done))))
-        return;
-    if (done && (t.shown || opt.progress))
-        fprintf(stderr, "%s%ld lines in %.0f seconds%*s\n", in_place ? "\r" : "", (long)n_lines,
-                seconds, in_place ? 30 : 0, "");
-    if (done || seconds < 3 || (!in_place && t.shown && difftime(now, t.shown) < 3)) return;
-    t.shown = now;
-    if (t.bytes) share = (double)bytes / (double)t.bytes;
-    fprintf(stderr, "%s%ld lines, %.1f a second", in_place ? "\r" : "", (long)n_lines,
-            (double)n_lines / seconds);
-    if (share > 0 && share <= 1)
-        fprintf(stderr, " %3.0f %%, %.0f seconds left", 100 * share, seconds * (1 - share) / share);
-    fputs(in_place ? "    " : "\n", stderr);
+/* Writes the summary that replaces the progress. */
+static void end_progress(int64_t n_lines) {
+    char text[100];
+    if (!(t.shown.shown > 0) && !opt.progress) return;
+    snprintf(text, sizeof text, "%ld lines in %.0f seconds", (long)n_lines,
+             progress_seconds(&t.shown));
+    progress_end(&t.shown, text);
+}
+
+/* Chooses how many lines the next window has, when one has been written. Long windows save time,
+   because lines of similar length stand together, but who reads the output as it comes waits for a
+   whole window. So for pipes and terminals a window grows only while it takes less than half a
+   second. */
+static void choose_window(void) {
+    double now = progress_now(), took = now - t.written;
+    size_t least = (size_t)opt.batch, most = least * WINDOW_BATCHES;
+    if (t.is_read && took < 0.5 && t.most_lines < most) t.most_lines *= 2;
+    if (t.is_read && took > 1 && t.most_lines > least) t.most_lines /= 2;
+    t.written = now;
 }
 
 /* Writes a window. workers.h calls this function for one window at a time, in input order. */
@@ -1008,7 +1049,12 @@ static void finish_window(int group) {
     int whole = write_lines(w);
     if (fflush(t.out) != 0 || ferror(t.out)) fail_writing(errno);
     if (!whole) interrupts_end();
-    show_progress(w->lines[w->n - 1].number - opt.first_line + 1, w->taken, 0);
+    workers_lock(&t.pool);
+    t.ahead[group].lines = t.ahead[group].bytes = 0;
+    t.done.lines = w->lines[w->n - 1].number - opt.first_line + 1, t.done.bytes = w->taken;
+    choose_window();
+    workers_unlock(&t.pool);
+    show_progress();
 }
 
 /* Delays interrupts while there is output to write, which an interrupt would lose. */
@@ -1181,6 +1227,30 @@ static void look_at_input(void) {
     check_format(r->name, r->data + r->begin, r->end - r->begin);
 }
 
+/* Opens the output. Says what the program waits for, if it reads from a terminal. */
+static void open_output(void) {
+    static char word[4400];
+    struct stat about;
+    t.out = stdout;
+    if (opt.output && !part_file_open(&t.made, opt.output))
+        fail("%s: %s", opt.output, strerror(errno));
+    if (opt.output) t.out = t.made.stream;
+    if (t.made.part) {
+        snprintf(word, sizeof word, "%stranslate: what was finished is in %.4096s\n",
+                 isatty(2) ? "\n" : "", t.made.part);
+        interrupts_word = word, interrupts_hold(0);
+    }
+    t.is_read = !opt.output &&
+                (isatty(1) || fstat(1, &about) != 0 || (about.st_mode & S_IFMT) != S_IFREG);
+    t.most_lines = (size_t)opt.batch * (t.is_read ? 1 : (size_t)WINDOW_BATCHES);
+    t.shows = !opt.no_progress && (opt.progress || (isatty(2) && (!isatty(1) || opt.output)));
+    progress_begin(&t.shown, isatty(2), t.shows);
+    t.written = progress_now();
+    if (!opt.files.n && isatty(0) && isatty(2) && !opt.no_progress)
+        fputs("translate: reading lines from the terminal; " END_OF_INPUT " ends the input\n",
+              stderr);
+}
+
 /* Opens the input and the output, and sets how lines are read. */
 static void open_files(void) {
     t.in.from.paths = opt.files.at, t.in.from.n_paths = opt.files.n;
@@ -1190,7 +1260,7 @@ static void open_files(void) {
     if (opt.output && reader_reads(&t.in.from, opt.output))
         fail("%s is input and --output", opt.output);
     look_at_input();
-    t.out = opt.output ? open_file(opt.output, "wb") : stdout;
+    open_output();
     t.bytes = reader_size(&t.in.from);
     t.in.n = opt.first_line - 1;
     t.in.column = opt.column;
@@ -1223,11 +1293,24 @@ static void warn_unknown(void) {
     t.in.unsplit = -1;
 }
 
+/* Closes the output. A file that is not whole, because the input could not be read to its end, is
+   left under its other name. */
+static void close_output(int status) {
+    if (!opt.output) return;
+    if (status == EXIT_USAGE) {
+        if (fclose(t.out) != 0) fail_writing(errno);
+        if (interrupts_word) fputs(interrupts_word, stderr);
+    } else if (part_file_close(&t.made) != 0) fail_writing(errno);
+    interrupts_word = NULL, interrupts_hold(0);
+    free(t.made.part);
+}
+
 int main(int argc, char **argv) {
     static const workers_task task = {run_job, finish_window, hold_while_busy};
     int more = 1, status;
-    if (t.start) memset(&t, 0, sizeof t), memset(&opt, 0, sizeof opt); /* main was called before */
-    t.start = time(NULL);
+    if (t.started)
+        memset(&t, 0, sizeof t), memset(&opt, 0, sizeof opt); /* main was called before */
+    t.started = 1;
     argv = utf8_arguments(&argc, argv);
     read_options(argc, argv);
     if (opt.terms) read_terms();
@@ -1242,16 +1325,20 @@ int main(int argc, char **argv) {
         input_window *w = &t.windows[workers_take(&t.pool)];
         int one = t.picture != NULL || opt.batch == 1;
         t.in.unsorted = t.picture != NULL;
-        more = input_read(&t.in, w, one ? 1 : (size_t)opt.batch * WINDOW_BATCHES);
+        size_t most;
+        workers_lock(&t.pool);
+        most = t.most_lines;
+        workers_unlock(&t.pool);
+        more = input_read(&t.in, w, one ? 1 : most);
         if (t.in.unsplit > 0) warn_unknown();
         if (w->n) give_window(w);
     }
     workers_close(&t.pool);
     if (t.in.next) document_close(t.out);
-    show_progress(t.in.n - opt.first_line + 1, 0, 1);
-    if (t.out != stdout && fclose(t.out) != 0) fail_writing(errno);
+    end_progress(t.in.n - opt.first_line + 1);
     report_counts();
     status = end_status();
+    close_output(status);
     free_all();
     return status;
 }
