@@ -13,6 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from .untrusted import ConvertError
+
+LARGEST, EACH = 12_000_000, 32  # bytes of all keys and texts, with some for each key; nfkc_cf has 10,000,000
+LONGEST = 256  # bytes of a key; nfkc has 24
 Rules = dict[str, str]
 
 # What has Unicode's property White_Space, as tokenizers' WhitespaceSplit sees it.
@@ -31,8 +35,10 @@ NEWER = (range(0x32FF, 0x3300), range(0xA7F1, 0xA7F5), range(0xAB69, 0xAB6A),
 
 @functools.lru_cache(maxsize=4)
 def read(charsmap: bytes) -> Rules:
-    """The rules of a charsmap, which nobody changes."""
+    """The rules of a charsmap, which nobody changes. Keys may share their ends and their texts, so a small file can have
+    rules without end: they are counted."""
     rules: Rules = {}
+    written, spelled_texts = 0, functools.lru_cache(maxsize=None)(lambda begin, end: texts[begin:end].decode())
     if not charsmap:
         return rules
     size = int.from_bytes(charsmap[:4], "little")
@@ -45,7 +51,11 @@ def read(charsmap: bytes) -> Rules:
         bases = nodes ^ ((unit >> 10) << ((unit & 512) >> 6))
         for at in np.flatnonzero(unit >> 8 & 1):
             begin = int(units[bases[at]]) & 0x7FFFFFFF
-            rules[keys[at].decode()] = texts[begin:texts.index(b"\0", begin)].decode()
+            end = texts.index(b"\0", begin)
+            written += EACH + len(keys[at]) + end - begin
+            if written > LARGEST:
+                raise ConvertError(f"a charsmap of {len(charsmap)} bytes has too many rules, or too long ones")
+            rules[keys[at].decode()] = spelled_texts(begin, end)
         found, spelled = [], []
         for begin in range(0, len(nodes), 1024):  # bounds the memory
             children = bases[begin:begin + 1024, None] ^ letters
@@ -54,6 +64,8 @@ def read(charsmap: bytes) -> Rules:
             spelled += [keys[begin + row] + bytes([column + 1])
                         for row, column in zip(rows.tolist(), columns.tolist())]
             found.append(children[rows, columns])
+            if EACH * len(spelled) + sum(map(len, keys)) > LARGEST or len(keys[0]) > LONGEST:
+                raise ConvertError(f"a charsmap of {len(charsmap)} bytes has keys without end")
         nodes, keys = np.concatenate(found), spelled
     return rules
 
@@ -95,14 +107,18 @@ def nfkc() -> Rules:
 def apply(rules: Rules, texts: Iterable[str]) -> list[str]:
     """What the rules make of each text."""
     longest, found = max(map(len, rules), default=1), []
+    made: Rules = {}  # most texts are there many times, and need the memory of one
     for text in texts:
-        out, at = "", 0
+        out, at = made.get(text, ""), 0
+        if out:
+            found.append(out)
+            continue
         while at < len(text):
             size = next((n for n in range(min(longest, len(text) - at), 0, -1)
                          if text[at:at + n] in rules), 0)
             out += rules[text[at:at + size]] if size else text[at]
             at += size or 1
-        found.append(out)
+        found.append(made.setdefault(text, out))
     return found
 
 

@@ -56,7 +56,7 @@ from .checkpoints_torch import read_pickle
 from .modelfile import (Checkpoint, Comparison, Config, ConvertError, Forward, Model, NoComparison, Part,
                        SEAMLESS, SENTENCES, Tensors, describe, is_floating, name_positions, position_table, same, shape_of,
                        strip_wrappers, to_f32)
-from .untrusted import brief, check_kinds, file_in, has_file, read_object, read_safetensors, visible
+from .untrusted import absent_files, brief, check_kinds, file_in, has_file, read_object, read_safetensors, visible
 
 SINES = {"positions": "sinusoidal_halves", "position_precision": "double"}
 SINES_BEHIND_PAD = {"positions": "sinusoidal_halves", "position_divisor": "d/2-1",
@@ -160,7 +160,7 @@ def read_weights(folder: Path) -> Tensors:
         raise ConvertError(f"{path}: it has no weight_map with the file of each tensor")
     tensors: Tensors = {}
     names = sorted(set(shards.values()))
-    absent = [name for name in names if not has_file(folder, file_in(folder, name).name)]
+    absent = absent_files(folder, names)
     if absent:
         raise ConvertError(f"{folder / absent[0]}: missing, and {path.name} lists it: {len(absent)} of "
                            f"{len(names)} shards are not there; get the rest of the folder")

@@ -88,6 +88,9 @@ def parts(node: Any, key: str) -> list[dict[str, Any]]:
     return node.get(key, []) if node.get("type") == "Sequence" else [node]
 
 
+MOST_STEPS = 16  # each may have hundreds of thousands of rules
+
+
 @dataclass
 class Rules:
     """What a tokenizer.json does with a text before it is cut into pieces."""
@@ -184,6 +187,8 @@ def chain(steps: list[bytes | maps.Rules], white_space: bool = False) -> bytes:
     charsmap that leaves at most U+0085 of that stays as it is, as SentencePiece's own nmt_nfkc."""
     if len(steps) == 1 and isinstance(steps[0], bytes) and not white_space:
         return steps[0]
+    if len(steps) > MOST_STEPS:
+        raise ConvertError(f"tokenizer.json: {len(steps)} normalizers with tables, more than {MOST_STEPS}")
     try:
         import sentencepiece  # noqa: F401
     except ImportError:
