@@ -61,7 +61,7 @@ oracles: $(ORACLES)
 ## make test-python    the tests of the tools in Python that need no PyTorch
 test-python: all build/decode $(ORACLES)
 	$(ORACLES) -W ignore tests/run.py test_convert test_tokenizers test_marian test_refusals test_hostile_python test_search test_speed_plot test_ssru \
-	test_gguf test_near test_augment test_scores test_download test_claims test_contributing
+	test_gguf test_near test_augment test_scores test_download test_claims test_contributing test_progress test_limits
 	$(ORACLES) tests/compare/compare_sentencepiece.py --passes 0
 ## make test-oldest    converter and package with the lowest versions they allow, by each Python that is here
 test-oldest: all build/decode

@@ -878,7 +878,7 @@ class Endless(unittest.TestCase):
         for fault, reason in (
                 (lambda handler: endless(handler, b"HTTP/1.1 200 O", b"K", self.clock, 7), "no new byte for 60 seconds|timed out"),
                 (lambda handler: endless(handler, chunked + b"1;", b"x", self.clock, 7), "no new byte for 60 seconds|timed out"),
-                (lambda handler: endless(handler, chunked, b"1\r\nx\r\n", self.clock, 50), "fewer than 10 bytes"),
+                (lambda handler: endless(handler, chunked, b"1\r\nx\r\n", self.clock, 50), "fewer than 1000 bytes"),
                 (lambda handler: endless(handler, chunked, b"1000\r\n" + b"x" * 4096 + b"\r\n"), "more than 1.0 MB")):
             self.server.faults["/f"], began = fault, self.clock.now
             with mock.patch.object(download, "LARGEST_LIST", 1000000), self.assertRaisesRegex(download.DownloadError, reason) as caught:

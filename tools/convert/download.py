@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
+from .progress import Progress, megabytes
 from .untrusted import ConvertError, brief, install, visible
 
 BLOCK = 1 << 16
@@ -51,42 +52,6 @@ class RemoteFile:
     unpacked_size: int | None = None
     unpacked_sha256: str | None = None
     check: Callable[[Path], None] | None = None  # of a file without a SHA-256
-
-
-def megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"
-
-
-class Progress:
-    """Says on standard error what happens. The amounts appear only on a terminal."""
-
-    def __init__(self, quiet: bool = False) -> None:
-        self.quiet, self.terminal = quiet, not quiet and sys.stderr.isatty()
-        self.began = self.shown = 0.0
-        self.first = self.width = 0
-
-    def say(self, text: str) -> None:
-        if not self.quiet:
-            self.clear()
-            print(visible(text), file=sys.stderr, flush=True)
-
-    def begin(self, first: int) -> None:
-        self.began, self.shown, self.first = time.monotonic(), 0.0, first
-
-    def show(self, name: str, done: int, whole: int | None) -> None:
-        now = time.monotonic()
-        if not self.terminal or (now - self.shown < 0.1 and done != whole):
-            return
-        self.shown = now
-        rate = (done - self.first) / max(now - self.began, 0.001)
-        line = f"{name}: {megabytes(done)}" + (f" of {megabytes(whole)}" if whole else "") + f", {megabytes(int(rate))}/s"
-        print(f"\r{line:<{self.width}}", end="", file=sys.stderr, flush=True)
-        self.width = len(line)
-
-    def clear(self) -> None:
-        if self.width:
-            print(f"\r{'':<{self.width}}\r", end="", file=sys.stderr, flush=True)
-            self.width = 0
 
 
 @contextlib.contextmanager

@@ -187,6 +187,7 @@ from .modelfile import (F32, I8, NO_TOKEN, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, T
                         is_floating, measure, missing_tensors, omit_tied, parse_settings, read_about, read_vocabulary,
                         settle_bytes, shape_of, to_type, write_model)
 from .printing import Parser, run
+from .progress import Progress
 from .tokenizer_files import FORM_ERRORS
 from .untrusted import MEGABYTE, brief, visible
 from .writer import check_target, stoppable
@@ -316,7 +317,9 @@ def convert(options: argparse.Namespace) -> None:
 
 
 def build(options: argparse.Namespace) -> None:
-    checkpoint = read_checkpoint(options.input, set(options.ignore_key))
+    options.progress = options.progress or Progress(options.quiet)
+    with options.progress.stage(f"reading {options.input}"):
+        checkpoint = read_checkpoint(options.input, set(options.ignore_key))
     try:
         write(checkpoint, options)
     finally:
@@ -370,7 +373,11 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     wanted = TYPE_OPTIONS.get(options.dtype)
     settle_bytes(model, wanted)
     exact = model.tensors
-    model.tensors = {name: to_type(tensor, name, wanted) for name, tensor in exact.items()}
+    model.tensors = {}
+    with options.progress.stage("converting", sum(tensor.nbytes for tensor in exact.values())) as stage:
+        for name, tensor in exact.items():
+            model.tensors[name] = to_type(tensor, name, wanted)
+            stage.advance(tensor.nbytes)
     if {"extra.conv1.weight", "extra.stem1.weight", "extra.listen.frames.weight"} & set(exact) and not core:
         silero.put(model, options.vad)  # in F32, whatever --dtype says
     elif options.vad not in (None, "none"):
@@ -403,25 +410,35 @@ def write_checked(options: argparse.Namespace, model: Model, config: Config, exa
     the tensors before --dtype. What build/quantize packs comes from a file: the layout of packed files
     has one definition."""
     out, same = options.output, (F32, U32, U8)
+
+    def write_to(path: Path, tensors: Tensors, check: Callable[[Path], None] | None = None, widen: bool = False) -> None:
+        whole = sum(tensor.size * 4 if widen and is_floating(tensor) else tensor.nbytes for tensor in tensors.values())
+        with options.progress.stage(f"writing {path.name}", whole) as stage:
+            write_model(path, tensors, config, model.about, check, widen, stage.advance)
+
+    def watched(written: Callable[[], Path]) -> None:
+        with options.progress.stage("checking"):
+            check(written)
+
     if not options.packed and all(tensor.dtype in same for tensor in model.tensors.values()):
-        write_model(out, model.tensors, config, model.about,
-                    lambda part: check(lambda: part))
+        write_to(out, model.tensors, lambda part: watched(lambda: part))
         return
     with stoppable(), tempfile.TemporaryDirectory(prefix=f"{out.name}.part", dir=out.parent) as folder:
         plain = Path(folder) / "plain.safetensors"
 
         def in_f32() -> Path:
             if not plain.exists():
-                write_model(plain, {**model.tensors, **exact}, config, model.about, widen=True)
+                write_to(plain, {**model.tensors, **exact}, widen=True)
             return plain
 
-        check(in_f32)
+        watched(in_f32)
         plain.unlink(missing_ok=True)
-        write_model(plain if options.packed else out, model.tensors, config, model.about)
+        write_to(plain if options.packed else out, model.tensors)
         if not options.packed:
             return
-        done = subprocess.run([QUANTIZE, plain, out, options.packed, "--packed"],
-                              capture_output=True, text=True)
+        with options.progress.stage("quantizing"):
+            done = subprocess.run([QUANTIZE, plain, out, options.packed, "--packed"],
+                                  capture_output=True, text=True)
     if done.returncode:
         raise ConvertError(f"--packed: {visible(done.stderr.strip())}")
 
@@ -574,7 +591,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     option("--no-check", action="store_true", help="do not compare the result with the checkpoint's engine")
     option("--force", action="store_true", help="write OUT even if that comparison finds a difference")
     given = sys.argv[1:] if arguments is None else arguments
-    return parser.parse_args(given, argparse.Namespace(arguments=given))
+    return parser.parse_args(given, argparse.Namespace(arguments=given, progress=None))
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -919,9 +919,10 @@ Check = Callable[[Path], None]
 
 def write_model(path: Path, tensors: Tensors, config: Config,
                 about: dict[str, str] | None = None, check: Check | None = None,
-                widen: bool = False) -> int:
+                widen: bool = False, written: Callable[[int], None] = lambda n: None) -> int:
     """Writes a safetensors file, whole or not at all; returns its size in bytes. The check sees the
-    whole file before it takes its name, and prevents that by an exception. widen: floats as f32.
+    whole file before it takes its name, and prevents that by an exception. widen: floats as f32. written is called
+    with the bytes of each tensor.
 
     Wide types come first and tensors of odd length last among their type, so that every tensor is
     aligned without holes; the header is padded so that the data starts at a multiple of 64.
@@ -933,7 +934,7 @@ def write_model(path: Path, tensors: Tensors, config: Config,
     text = json.dumps(config, ensure_ascii=False)
     metadata = {"transformer.config": text, **(about or {})}
     return write_safetensors(path, {name: tensors[name] for name in sorted(tensors, key=place)},
-                             metadata, check, widen)
+                             metadata, check, widen, written)
 
 
 def let_go(tensor: np.ndarray) -> None:
@@ -946,8 +947,8 @@ def let_go(tensor: np.ndarray) -> None:
 
 
 def write_safetensors(path: Path, tensors: Tensors, metadata: dict[str, str] | None = None,
-                      check: Check | None = None, widen: bool = False) -> int:
-    """The tensors in their order; the data starts at a multiple of 64."""
+                      check: Check | None = None, widen: bool = False, written: Callable[[int], None] = lambda n: None) -> int:
+    """The tensors in their order; the data starts at a multiple of 64. written is called with the bytes of each."""
     header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
     names = {kind: name for name, kind in TYPES.items()}
     end = 0
@@ -963,6 +964,7 @@ def write_safetensors(path: Path, tensors: Tensors, metadata: dict[str, str] | N
         for tensor in tensors.values():
             typed = to_f32(tensor) if widen and is_floating(tensor) else tensor
             yield np.ascontiguousarray(typed).reshape(-1).view(U8).data
+            written(typed.nbytes)
             let_go(tensor)
 
     try:

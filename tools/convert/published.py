@@ -43,10 +43,11 @@ from typing import Any, Sequence
 from . import hub
 from . import main as converter
 from . import whispers
-from .download import DownloadError, Progress, cache_folder, disk_errors, locked, megabytes
+from .download import DownloadError, cache_folder, disk_errors, locked
 from .releases import (SOURCES, Release, cached_releases, choose, find, get_release, is_cached, is_offline,
                        name_of, pair_folder, read_note)
 from .printing import Parser, run
+from .progress import Progress, megabytes
 from .untrusted import ConvertError, visible
 
 
@@ -59,9 +60,11 @@ def converter_version() -> str:
     return digest.hexdigest()[:12]
 
 
-def convert(checkpoint: Path, out: Path, about: dict[str, str], *more: str) -> None:
+def convert(checkpoint: Path, out: Path, about: dict[str, str], progress: Progress, *more: str) -> None:
     settings = [f"--set={key}={value}" for key, value in about.items()]
-    converter.convert(converter.parse_arguments(["--quiet", *more, *settings, "--", str(checkpoint), str(out)]))
+    options = converter.parse_arguments(["--quiet", *more, *settings, "--", str(checkpoint), str(out)])
+    options.progress = progress
+    converter.convert(options)
 
 
 def get_model(release: Release, out: Path | None, offline: bool, progress: Progress) -> Path:
@@ -77,7 +80,7 @@ def get_model(release: Release, out: Path | None, offline: bool, progress: Progr
                 shutil.rmtree(old, ignore_errors=True)
             out.parent.mkdir()
         progress.say(f"{release}: converting")
-        convert(checkpoint, out, about)
+        convert(checkpoint, out, about, progress)
     return out
 
 
@@ -117,12 +120,12 @@ def run_get(options: argparse.Namespace) -> None:
         folder, detector = whispers.get_folder(options.name, offline, progress)
         outs = [out / f"{options.name}.safetensors" if out and out.is_dir() else out or Path(f"{options.name}.safetensors")]
         progress.say(f"{options.name}: converting")
-        convert(folder, outs[0], whispers.about(options.name), f"--vad={detector}", "--no-check")
+        convert(folder, outs[0], whispers.about(options.name), progress, f"--vad={detector}", "--no-check")
         print(outs[0])
         return progress.say(f"to transcribe: transcribe {outs[0]} speech.wav")
     if hub.is_name(options.name):
         outs = [out or Path(options.name.partition("/")[2] + ".safetensors")]
-        convert(hub.fetch(options.name, None), outs[0], {})
+        convert(hub.fetch(options.name, None), outs[0], {}, progress)
     else:
         source, languages = source_of(options.name, options)
         found = find(source, languages, options.architecture, offline, options.records_url)

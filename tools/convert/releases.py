@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable, Sequence, Tuple
 
-from .download import (DownloadError, Progress, RemoteFile, cache_folder, disk_errors, get_bytes, get_file, locked,
-                       megabytes, sha256, write_whole)
+from .download import (DownloadError, RemoteFile, cache_folder, disk_errors, get_bytes, get_file, locked,
+                       sha256, write_whole)
+from .progress import Progress, megabytes
 from .untrusted import ConvertError, brief, check_zip, parse_json, read_object, visible
 
 Pair = Tuple[str, str]  # two languages

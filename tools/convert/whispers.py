@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from . import silero
-from .download import (DownloadError, Progress, RemoteFile, cache_folder, compare, get_bytes, get_file, locked, sha256,
+from .download import (DownloadError, RemoteFile, cache_folder, compare, get_bytes, get_file, locked, sha256,
                        write_whole)
+from .progress import Progress
 from .untrusted import ConvertError, brief, check_zip, parse_json
 
 SOURCE = "whisper"  # the folder of the cache

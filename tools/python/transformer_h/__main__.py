@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from . import Error, Model
-from .commands import Parser, run
-from .documents import FORMATS, SUFFIXES, translate
+from .commands import Parser, Progress, run
+from .documents import FORMATS, SUFFIXES, Interrupted, translate
 
 
 def main() -> int:
@@ -29,19 +29,30 @@ def main() -> int:
     parser.add_argument("--threads", type=int, metavar="N", help="number of threads (default: the cores)")
     given = vars(parser.parse_args())
     models, file, out = given.pop("models"), given.pop("file"), given.pop("output")
+    progress = Progress()
+
+    def say(text: str) -> None:
+        progress.clear()
+        print(f"transformer_h: {file}: {text}", file=sys.stderr)
+
     try:
-        loaded = [Model(each) for each in models]
-        left = translate(
-            loaded, file, out or Path(file).with_suffix(".translated" + Path(file).suffix),
-            taken=lambda what: print(f"transformer_h: {file}: taken as {what}", file=sys.stderr),
-            counted=lambda n: print(f"transformer_h: {file}: units translated: {n['translated']}, "
-                                    f"left alone: {n['left']}, without a translation that can be used: {n['failed']}", file=sys.stderr),
-            **{name: value for name, value in given.items() if value is not None})
+        with progress.stage("loading"):
+            loaded = [Model(each) for each in models]
+        with progress.stage(f"translating {file}", unit="characters") as stage:
+            left = translate(
+                loaded, file, out or Path(file).with_suffix(".translated" + Path(file).suffix),
+                taken=lambda what: say(f"taken as {what}"),
+                counted=lambda n: say(f"units translated: {n['translated']}, left alone: {n['left']}, without a translation "
+                                      f"that can be used: {n['failed']}"),
+                reached=stage.reach, **{name: value for name, value in given.items() if value is not None})
     except (Error, ImportError, OSError, TypeError, ValueError) as e:
         print(f"transformer_h: {e}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt as e:
+        print("transformer_h: interrupted" + (f": {e}, and the rest is as it was" if isinstance(e, Interrupted) else ""), file=sys.stderr)
+        return 130
     for what in left:
-        print(f"transformer_h: {file}: left as it is: {what}", file=sys.stderr)
+        say(f"left as it is: {what}")
     return 0
 
 

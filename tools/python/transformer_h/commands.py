@@ -6,9 +6,10 @@ from __future__ import annotations
 import sys
 
 from .convert.printing import Parser, run
+from .convert.progress import Progress
 from .extras import missing_package
 
-__all__ = ["Parser", "run", "transformer_model"]
+__all__ = ["Parser", "Progress", "run", "transformer_model"]
 
 
 def transformer_model() -> int:

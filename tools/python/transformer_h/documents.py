@@ -38,6 +38,7 @@ MOST = 1 << 29  # bytes of a file, and of all parts of an archive when they are 
 MOST_TEXT = 1 << 26  # bytes of the parts that have texts: in memory, XML is up to 100 times as large as in a file
 MOST_PARTS = 20000
 MOST_JOINED = 1 << 23  # characters of all names in the packages of a book, each with the folder of its package
+PART = 100  # texts that are translated together, if an interrupt is to leave what is done
 MOST_SECONDS = 300.0  # of CPU, to read and write a file
 MOST_KEPT = 1 << 17  # bytes of the first parts, whose trees stay in memory until they are written; others are read again
 # The parts with texts unpack to at most as many times their bytes in the archive. Fewer bytes than FEW are always read.
@@ -340,11 +341,51 @@ def _raise(error: Exception) -> None:
     raise error
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, after done of all texts were translated: they are in the file part."""
+
+    def __init__(self, part: Path, done: int, all: int) -> None:
+        super().__init__(f"{done} of {all} texts are translated in {part}")
+
+
+def _translate_part(file: File, models: Sequence[Model], texts: list[str], first: int, reached: Callable[[float], object] | None,
+                    options: dict[str, Any]) -> list[str]:
+    """Translates texts of a file, of which the first has number first. reached is called with the share that is done."""
+    def shift(error: Error) -> object:
+        return on_error(error if error.index is None else Error(error.status, error.message, first + error.index))
+
+    on_error, options = options["on_error"], dict(options)
+    if callable(on_error):
+        options["on_error"] = shift
+    for number, each in enumerate(models):
+        if reached is not None:
+            options["progress"] = lambda done, total, number=number, to=reached: to((number + done / max(total, 1)) / len(models))
+        left: list[str] = []
+        texts = each.translate_document(texts, file.format, left=left, **options)
+        for line in left:
+            file.leave(line)
+    return texts
+
+
+def _write(out: Path, data: bytes) -> None:
+    """Writes a file, whole or not at all."""
+    temporary = out.with_name(f".{out.name[:200]}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "xb") as stream:
+            stream.write(data)
+        os.replace(temporary, out)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
 def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out: str | os.PathLike[str], *,
               most: int = MOST, seconds: float = MOST_SECONDS, format: str | None = None, taken: Callable[[str], object] | None = None,
-              counted: Callable[[dict[str, int]], object] | None = None, **options: Any) -> list[str]:
+              counted: Callable[[dict[str, int]], object] | None = None, reached: Callable[[int, int], object] | None = None,
+              **options: Any) -> list[str]:
     """Translates a file into another one; transformer_h.translate_file documents it. taken is called with what the file is taken as,
-    counted with File.counts."""
+    counted with File.counts. reached is called with how many characters are translated, and how many there are. With it the
+    texts are translated in parts, and Ctrl-C raises Interrupted: out.part then has the parts that are done, and the rest as it was."""
     models = model if isinstance(model, Sequence) else [model]
     lang = options.get("target_language") if options.get("lang") is None else options["lang"]
     lang = lang or models[-1].config.get("target_language") or None  # if the model file says it
@@ -357,22 +398,25 @@ def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out:
         options["on_error"] = lambda error: file.leave_sentence(error) if error.status == lib.TFM_E_TOO_LONG else _raise(error)
     else:
         options["on_error"] = file.leave_sentence if on_error == "copy" else on_error
-    for each in models:
-        left: list[str] = []
-        texts = each.translate_document(texts, file.format, left=left, **options)
-        for line in left:
-            file.leave(line)
+    made: list[str] = []
+    sizes, done = [len(text) for text in texts], 0
+    size = PART if reached else max(len(texts), 1)
+    try:
+        for first in range(0, max(len(texts), 1), size):  # without texts, the options are checked
+            more, whole = sum(sizes[first:first + size]), sum(sizes)
+            follow = (lambda share: reached(done + int(more * share), whole)) if reached else None
+            made += _translate_part(file, models, texts[first:first + size], first, follow, options)
+            done += more
+    except KeyboardInterrupt:
+        if not reached or not made:
+            raise
+        part = Path(f"{os.fspath(out)}.part")
+        _write(part, file.join(made + texts[len(made):], lang))
+        raise Interrupted(part, len(made), len(texts)) from None
     if file.lacks_language and not (lang and language_tag(lang)[0]):
         file.leave("the language that the file says it is in, because the new one is not known (lang=, --lang)")
-    data, out = file.join(texts, lang), Path(out)
+    data, out = file.join(made, lang), Path(out)
     if counted is not None and file.counts:
         counted(file.counts)
-    temporary = out.with_name(f".{out.name[:200]}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "xb") as stream:
-            stream.write(data)
-        os.replace(temporary, out)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    _write(out, data)
     return file.left
