@@ -5,6 +5,7 @@ import contextlib
 import json
 import logging
 import math
+import os
 import re
 import secrets
 import signal
@@ -12,6 +13,7 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from batches import Work
@@ -34,6 +36,7 @@ KEPT = 600  # seconds for which a translation is kept
 PROGRAM = str(Path(__file__).resolve().with_name("document_process.py"))
 # signals that end a process which has used its time
 TIME_IS_OVER = {getattr(signal, name, None) for name in ("SIGXCPU", "SIGALRM", "SIGKILL")}
+LOOKS = 0.5  # seconds between two looks at a process that has had its time
 CHUNKS = 2  # parts of a document that are in the queue at a time: while one is translated, the next one is ready
 # characters that control how text is shown, as U+202E, by which "fdp.exe" would look like "exe.pdf"
 CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -236,6 +239,20 @@ class Files:
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(found[1])}", "Cache-Control": "no-store"})
 
 
+class Usage(NamedTuple):
+    spent: float  # seconds of CPU
+    is_ready: bool  # it computes, or would if it had a CPU
+
+
+def usage(pid):
+    """Returns the Usage of a process, or None where the system does not say it in /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return Usage((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), fields[0] in "RD")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+
+
 class Held:
     """Counts the bytes of a document."""
 
@@ -302,12 +319,19 @@ class Process:
             return None
 
     async def within(self, work):
-        """Waits for the process, which has --file-seconds for all of its work. The time of translations does not count."""
-        began, task = time.monotonic(), asyncio.ensure_future(work)
+        """Waits for the process, which has --file-seconds for all of its work. The time of translations does not count. On a busy
+        machine a process that computes gets more, until it has had so many seconds of CPU: the document is not the reason."""
+        began, task, before = time.monotonic(), asyncio.ensure_future(work), None
         try:
-            await asyncio.wait({task}, timeout=self.left)  # not wait_for, which may lose a cancellation
-            if not task.done():
-                self.refuse("seconds")
+            await asyncio.wait({task}, timeout=max(self.left, 0))  # not wait_for, which may lose a cancellation
+            while not task.done():
+                now = usage(self.run.pid)
+                if now is None or now.spent >= self.options.file_seconds:
+                    self.refuse("seconds")
+                if before and now.spent == before.spent and not now.is_ready:  # it waits for what does not come
+                    self.refuse("seconds")
+                before = now
+                await asyncio.wait({task}, timeout=LOOKS)
             return task.result()
         finally:
             task.cancel()

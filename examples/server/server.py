@@ -113,8 +113,7 @@ def arguments():
     option("--file-text-limit", 8 << 20, "most bytes of the parts of a document that have text, unpacked (default "
            "%(default)s); their XML may need 100 times as much memory (see --file-memory)")
     option("--file-timeout", 300.0, "most seconds that the translation of a document may take (default %(default)s)", float)
-    option("--file-seconds", 30.0, "most seconds that the reading and writing of a document may take, without its translation "
-           "(default %(default)s)", float)
+    option("--file-seconds", 30.0, "most seconds of CPU that the reading and writing of a document may take (default %(default)s)", float)
     option("--file-memory", 10 ** 9, "most bytes of memory of the process that reads and writes a document (default %(default)s); "
            "on systems without such limits only the seconds end it")
     option("--char-limit", 50000, "most characters of a request's texts (default %(default)s)")
