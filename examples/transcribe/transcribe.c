@@ -153,7 +153,7 @@ static void *hear(void *context) {
     cue_line out = {NULL, 0, 0};
     while (!j->h.ended) {
         check(j, transcriber_next(&j->h, &j->err));
-        if (j->number == 0 && first_text == 0 && !j->h.ended) first_text = wall_clock();
+        if (j->number == 0 && first_text == 0 && !j->h.ended) first_text = progress_now();
         for (k = 0; k < j->h.n; k++) check(j, transcript_write(j->number, &j->h, k, &out, &j->err));
         warn_of_language(j);
         show_progress(j);
@@ -186,7 +186,7 @@ static void load_model(tfm_weight_type type) {
     tfm_safetensors_free(file), file = NULL;
     if (only_parts && (!jobs[0].h.net.is_there || !(asked.voice.threshold > 0)))
         fail("%s: --vad-only needs a model with a voice detector, and --vad above 0", model_path);
-    loaded = wall_clock();
+    loaded = progress_now();
 }
 
 /* Returns the part of a path behind its folders. */
@@ -288,7 +288,7 @@ static void survey(transcriber **all) {
     waiting.is_survey = 1;
     check(&jobs[0], transcriber_survey(all, n_jobs, &jobs[0].err));
     for (k = 0; k < n_jobs; k++) waiting.all += jobs[k].h.to - jobs[k].h.from;
-    waiting.is_survey = 0, waiting.shown.began = wall_clock();
+    waiting.is_survey = 0, waiting.shown.began = progress_now();
 }
 
 /* Replaces the progress by a summary. */
@@ -358,8 +358,8 @@ static void transcribe_live(const char *path) {
     interrupts_hold(1);
     if ((why = stream_open(&in, from)) != NULL) fail("%s", why);
     while (n >= 0 && !interrupts_stopped()) {
-        then = wall_clock(), all = 0;
-        n = stream_take(&in, samples, SOUND_CHUNK, WAIT), then = wall_clock() - then;
+        then = progress_now(), all = 0;
+        n = stream_take(&in, samples, SOUND_CHUNK, WAIT), then = progress_now() - then;
         for (more = n; more > 0; more = stream_take(&in, samples, SOUND_CHUNK, 0)) {
             check(j, live_feed(&l, samples, more, &j->err));
             if ((all += more) >= STREAM_ROOM) break; /* a pipe that is faster than speech */
@@ -373,10 +373,10 @@ static void transcribe_live(const char *path) {
         if (n < 0 && in.cut)
             fputs("transcribe: the sound ends within a sample, which is not heard\n", stderr);
         if (n < 0 || interrupts_stopped()) check(j, live_finish(&l, &j->err));
-        else if (live_is_behind(&l, wall_clock(), then, all)) continue;
+        else if (live_is_behind(&l, progress_now(), then, all)) continue;
         while (live_is_due(&l)) {
             check(j, live_hear(&l, &j->err));
-            if (first_text == 0 && l.stable[0]) first_text = wall_clock();
+            if (first_text == 0 && l.stable[0]) first_text = progress_now();
             live_text_write(&text, &l);
         }
     }
@@ -393,7 +393,7 @@ int main(int argc, char **argv) {
     int k;
     argv = utf8_arguments(&argc, argv);
     transcriber_defaults(&asked);
-    began = wall_clock();
+    began = progress_now();
     if (!read_options(argc, argv, &type)) return !output_finish("transcribe");
     asked.decoding.is_stopped = is_stopped;
     n_jobs = n_workers;
@@ -405,7 +405,7 @@ int main(int argc, char **argv) {
         else transcribe(sounds.at[k]);
     if (with_progress)
         fprintf(stderr, "\nloaded in %.3f s; first text %.3f s later; all in %.3f s\n",
-                loaded - began, first_text > 0 ? first_text - loaded : 0, wall_clock() - loaded);
+                loaded - began, first_text > 0 ? first_text - loaded : 0, progress_now() - loaded);
     for (k = 0; k < n_jobs; k++) transcriber_free(&jobs[k].h);
     tfm_model_free(model), model = NULL;
     return 0;

@@ -11,8 +11,8 @@
    always the translation of line n of the input; it is empty if the input line is blank or cannot
    be translated. The output does not depend on --batch or --threads. With two models a job runs
    through the first model, its lines are sorted again, and it runs through the second. */
-#if !defined(_WIN32) && !defined(_POSIX_C_SOURCE)
-#define _POSIX_C_SOURCE 200809L /* sigaction */
+#if !defined(_WIN32) && !defined(__APPLE__) && !defined(_POSIX_C_SOURCE) /* macOS hides less */
+#define _POSIX_C_SOURCE 200809L                                          /* sigaction */
 #endif
 #define TRANSFORMER_IMPLEMENTATION
 #if !defined(_WIN32) && !defined(__wasm__)
@@ -139,8 +139,7 @@ static void show_progress(void) {
         lines = t.done.lines, bytes = t.done.bytes;
         for (i = 0; i < WORKERS_GROUPS; i++) lines += t.ahead[i].lines, bytes += t.ahead[i].bytes;
         if (t.bytes) share = (double)bytes / (double)t.bytes;
-        snprintf(text, sizeof text, "%ld line%s, %.1f a second", (long)lines,
-                 lines == 1 ? "" : "s",
+        snprintf(text, sizeof text, "%ld line%s, %.1f a second", (long)lines, lines == 1 ? "" : "s",
                  (double)lines / progress_seconds(&t.shown));
         progress_show(&t.shown, share, text);
     }
@@ -1030,7 +1029,7 @@ static void end_progress(int64_t n_lines) {
    whole window. So for pipes and terminals a window grows only while it takes less than half a
    second. */
 static void choose_window(void) {
-    double now = wall_clock(), took = now - t.written;
+    double now = progress_now(), took = now - t.written;
     size_t least = (size_t)opt.batch, most = least * WINDOW_BATCHES;
     if (t.is_read && took < 0.5 && t.most_lines < most) t.most_lines *= 2;
     if (t.is_read && took > 1 && t.most_lines > least) t.most_lines /= 2;
@@ -1239,7 +1238,7 @@ static void open_output(void) {
     t.most_lines = (size_t)opt.batch * (t.is_read ? 1 : (size_t)WINDOW_BATCHES);
     t.shows = !opt.no_progress && (opt.progress || (isatty(2) && (!isatty(1) || opt.output)));
     progress_begin(&t.shown, isatty(2), t.shows);
-    t.written = wall_clock();
+    t.written = progress_now();
     if (!opt.files.n && isatty(0) && isatty(2) && !opt.no_progress)
         fputs("translate: reading lines from the terminal; " END_OF_INPUT " ends the input\n",
               stderr);

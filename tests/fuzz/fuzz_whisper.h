@@ -303,6 +303,13 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
     return k;
 }
 
+/* Stops a decoder that goes on for too many steps. */
+static int TEST_UNUSED fuzz_asked;
+static int TEST_UNUSED fuzz_stops(void *user) {
+    (void)user;
+    return fuzz_asked++ > 3000;
+}
+
 /* Writes a WAV file of 16 bits and one channel from the rest of the input: a byte for the rate, a
    byte for the length, and samples that repeat until then. Returns its size. */
 static size_t TEST_UNUSED fuzz_wave(const uint8_t *data, const uint8_t *end, uint8_t *out,

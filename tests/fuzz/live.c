@@ -4,12 +4,6 @@
    must hold is in fuzz_live.h. */
 #include "fuzz_live.h"
 
-static int fuzz_asked;
-static int fuzz_stops(void *user) {
-    (void)user;
-    return fuzz_asked++ > 3000;
-}
-
 /* Returns options whose windows have up to a second, because the model hears no more. */
 static live_options fuzz_options(unsigned rule, unsigned which, unsigned value) {
     static const double values[] = {0,  NAN,   INFINITY, -1,   1e-9, 0.001, 0.01, 0.02,

@@ -4,12 +4,6 @@
 #include "fuzz_whisper.h"
 #include "examples/transcribe/transcriber.h"
 
-static int fuzz_asked;
-static int fuzz_stops(void *user) {
-    (void)user;
-    return fuzz_asked++ > 3000;
-}
-
 static void check_window(transcriber *h) {
     int32_t k, i;
     need(h->n >= 0 && h->n <= WHISPER_TOKENS && h->heard.n >= 0 && h->heard.n <= WHISPER_TOKENS);

@@ -13,34 +13,43 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "times.h"
+#include <time.h>
 
 #define PROGRESS_FIRST 1.0 /* seconds without a line */
 
 typedef struct progress {
     int is_on, in_place; /* in_place: on a terminal */
-    double began, shown; /* seconds of wall_clock; shown 0: nothing is written */
+    double began, shown; /* seconds of progress_now; shown 0: nothing is written */
     int width;           /* characters of the last line */
 } progress;
+
+/* Returns seconds since some moment. Not clock(), which WASI does not have. */
+static inline double progress_now(void) {
+#ifndef _WIN32
+    struct timespec t;
+    if (clock_gettime(CLOCK_MONOTONIC, &t) == 0) return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+#endif
+    return (double)time(NULL);
+}
 
 /* is_on: progress is wanted, or standard error is a terminal that shows nothing else. */
 static inline void progress_begin(progress *p, int is_terminal, int is_on) {
     memset(p, 0, sizeof *p);
     p->in_place = is_terminal, p->is_on = is_on;
-    p->began = wall_clock();
+    p->began = progress_now();
 }
 
 static inline int progress_is_due(const progress *p) {
     double now;
     if (!p->is_on) return 0;
-    now = wall_clock();
+    now = progress_now();
     if (!p->in_place) return now - (p->shown > 0 ? p->shown : p->began) >= 3;
     return now - p->began >= PROGRESS_FIRST && now - p->shown >= 0.25;
 }
 
 /* Returns the seconds since the job began, which are at least a little more than 0. */
 static inline double progress_seconds(const progress *p) {
-    double seconds = wall_clock() - p->began;
+    double seconds = progress_now() - p->began;
     return seconds > 0.001 ? seconds : 0.001;
 }
 
@@ -61,7 +70,7 @@ static inline void progress_show(progress *p, double share, const char *what) {
                  progress_seconds(p) * (1 - share) / share);
     snprintf(line, sizeof line, "%.160s%s", what, left);
     progress_write(p, line, p->in_place ? "" : "\n");
-    p->shown = wall_clock();
+    p->shown = progress_now();
 }
 
 /* Replaces the line by a last one. */

@@ -671,12 +671,12 @@ static int markup_open_brackets(const markup_document *m, markup_cues *s) {
 
 /* Returns whether the stop that ends the plain text is that of an abbreviation, such as Prof. */
 static int markup_ends_abbreviated(const markup_document *m) {
-    enum { NEAR = 48 };
-    char text[NEAR + 4];
+    enum { CLOSE = 48 }; /* windows.h has a macro NEAR */
+    char text[CLOSE + 4];
     const char *plain = m->plain.data;
     size_t end = m->plain.size, begin = end, at = 0;
     tfm_text sentence;
-    while (begin > 0 && end - begin < NEAR && plain[begin - 1] != '\n') begin--;
+    while (begin > 0 && end - begin < CLOSE && plain[begin - 1] != '\n') begin--;
     while (begin < end && ((unsigned char)plain[begin] & 0xC0) == 0x80) begin++;
     if (end - begin < 2 || plain[end - 1] != '.' ||
         !markup_is_letter(protect_before(plain, end - 1)))
