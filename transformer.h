@@ -16,22 +16,21 @@
    it is used, and bad input ends in a status and a message, never in a crash. The library never
    exits, aborts, asserts, prints, or reads the environment or the locale (chapter 12).
 
-   To translate, with the search that the model file asks for (examples/hello.c is this program):
+   To translate as the model file says (examples/hello.c is this program):
 
+       static int print(void *user, const tfm_translated *t) {
+           return fprintf(user, "%s\n", t->status == TFM_OK ? t->text.data : t->message) < 0;
+       }
+       ...
        tfm_error err;
        tfm_model *model = NULL;
-       tfm_session *session = NULL;
-       tfm_session_options how = {0};
-       char text[1024];
-       int ok = tfm_model_load_file(&model, "zh-en.safetensors", NULL, &err) == TFM_OK;
-       how.decoding = tfm_model_decoding(model);
-       if (ok && tfm_session_create(&session, model, &how, &err) == TFM_OK &&
-           tfm_translate(session, source, text, sizeof text, &err) == TFM_OK) {
-           ... text has the translation
-       } else {
+       tfm_translator *translator = NULL;
+       tfm_request text = tfm_request_text(source, strlen(source));
+       if (tfm_model_load_file(&model, "zh-en.safetensors", NULL, &err) != TFM_OK ||
+           tfm_translator_create(&translator, model, NULL, &err) != TFM_OK ||
+           tfm_translator_run(translator, &text, 1, print, stdout, &err) != TFM_OK)
            ... err.text says what went wrong, and where
-       }
-       tfm_session_free(session);
+       tfm_translator_free(translator);
        tfm_model_free(model);
 
    CONTENTS (search for the tag)
@@ -81,22 +80,35 @@
 
    1. TRANSLATE A TEXT
    -------------------
-   Load a model once, create a session, and call tfm_translate for each text, as the example at the
-   top of this file does. You can use each level of the header without the levels above it:
+   Load a model once, create a translator, and give it texts, as the example at the top of this file
+   does. A text may have any length and any number of sentences. The translator calls your function
+   with each translation, or with the reason why there is none, in the order of the texts:
 
-       text      tfm_translate: a text in, a text out.
-       session   tfm_session: one decode at a time, with its KV cache. One thread uses it at a time.
-       model     tfm_model: immutable weights and config. Any number of threads may share it.
-       modules   tfm_multi_head_attention, tfm_encoder ...: plain functions over your tensors.
+       tfm_translator_options how = {0};             zeros: as the model file says, one thread
+       how.threads = 4;
+       how.memory = 1 << 30;                         bytes of all sessions together
+       tfm_translator_create(&translator, model, &how, &err);
+       tfm_translator_run(translator, requests, n, done, user, &err);     of an array
+       tfm_translator_pull(translator, next, done, user, &err);           of a file or a pipe
+
+   The translator decides what is translated together and by which thread. A translation has the
+   same bits in each case. A text that fails does not stop the others.
+
+   You can use each level of the header without the levels above it:
+
+       translator  texts in, texts out.
+       session     tfm_session: one decode at a time, with its KV cache. One thread uses it at a
+                   time. tfm_translate and tfm_translate_batch translate texts that fit its limits.
+       model       tfm_model: immutable weights and config. Any number of threads may share it.
+       modules     tfm_multi_head_attention, tfm_encoder ...: plain functions over your tensors.
 
    Most models read one sentence at a time, and their files say so (tfm_config.sentences). For such
-   a model tfm_translate finds the sentences, translates max_batch at once (at most 32), and joins
-   the translations with the white space that stood between the sentences. A text of one sentence,
-   or for a model that reads whole texts, goes to the model as it is. If a sentence fails, nothing
-   is written, and the message has its number, counted from 1, and its place in the text.
+   a model the sentences of a text are translated one by one, and joined with the white space that
+   stood between the sentences. A text of one sentence, or for a model that reads whole texts, goes
+   to the model as it is. If a sentence fails, its text fails, and the message has the number of the
+   sentence, counted from 1, and its place in the text.
 
-   To translate sentences of your own, each with its own settings, fill in a tfm_request for each
-   and call tfm_translate_batch. Results have the number of their request, always:
+   With a session you hold the memory: its limits are yours, and so is the buffer.
 
        tfm_request requests[2];
        tfm_text out[2];
@@ -218,14 +230,14 @@
    5. CHOOSE A LANGUAGE
    --------------------
    A model with several languages has a token for each, and its file lists the tokens by language
-   code. Call tfm_languages_set(session, "eng_Latn", "fra_Latn", &err) before you translate. It
-   holds for all later texts of this session. A request can have languages of its own
-   (source_language, target_language).
+   code. Give the two codes to a translator (source_language, target_language), or call
+   tfm_languages_set(session, "eng_Latn", "fra_Latn", &err) before you translate with a session. A
+   request can have languages of its own.
 
    M2M100 and NLLB begin the source with its own language and the target with the target's language
    (config: src_language "source", tgt_language "forced"). Marian begins the source with the
    target's language (src_language "target"). With such a model a single text can choose for itself:
-   ">>fra<< Good morning." For tfm_translate the label counts for all sentences of the text.
+   ">>fra<< Good morning." The label counts for all sentences of the text.
 
 
    6. THE MODEL FILE
@@ -238,11 +250,13 @@
 
    7. USE SEVERAL THREADS
    ----------------------
-   For throughput, create one session for each of your threads over one model, and give each session
-   batches of sentences of similar length. examples/threads.c shows it. There is no global state.
+   A translator with several threads gives each of them batches, and a single batch to all of them.
+   There is no global state.
 
-   For the latency of a single sentence, set threads in the session's options. The session then
-   starts its own threads (POSIX or Windows), or your program's own parallel-for runs the parts.
+   With sessions: for throughput, create one session for each of your threads over one model, and
+   give each session batches of sentences of similar length. examples/threads.c shows it. For the
+   latency of a single sentence, set threads in the session's options. The session then starts its
+   own threads (POSIX or Windows), or your program's own parallel-for runs the parts.
 
    After fork, the child process may use the model and all sessions without threads of their own.
 
@@ -1130,6 +1144,87 @@ TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model);
    same bits, if their versions of the library are the same (chapter 10). */
 TFM_DEF const char *tfm_arithmetic_string(const tfm_model *model);
 
+/* >>api-translator ================================================================================
+   7. TRANSLATORS
+   A translator takes any number of texts of any length, and gives their translations in the order
+   of the texts. It makes and enlarges the sessions that it needs (chapter 1).
+   ============================================================================================== */
+
+typedef struct tfm_translator tfm_translator;
+
+/* A text: UTF-8 of size bytes, which need not be terminated. */
+typedef struct tfm_text {
+    const char *data;
+    size_t size;
+} tfm_text;
+
+/* All zero: defaults. */
+typedef struct tfm_translator_options {
+    const struct tfm_decode_options *decoding; /* copied; its arrays must outlive the translator.
+                                                  NULL: tfm_model_decoding. skip_errors is not read:
+                                                  a text that fails never stops the others */
+    tfm_sentences sentences;                   /* how a text is read; 0: as the model file says */
+    const char *source_language, *target_language; /* as in tfm_languages_set; NULL: none */
+    int32_t threads;    /* 0 means 1, at most 64. Each translates batches with its own session; if
+                           there is only one batch, all of them share its work */
+    int32_t max_batch;  /* sentences that a thread translates together at most; 0 means 64. Long
+                           sentences make fewer, so that memory is bounded */
+    int32_t max_source; /* a sentence with more tokens is TFM_E_TOO_LONG; 0: as many as the model
+                           has positions for, at most 1000000 */
+    size_t memory;      /* bytes of all sessions together; texts on their way are not counted. A
+                           sentence that does not fit its thread's share is TFM_E_MEMORY. 0: batches
+                           take memory in proportion to the model, and one sentence what it needs */
+    const tfm_allocator *allocator; /* NULL: the model's. Never called by two threads at a time */
+    tfm_dtype cache;                /* as in tfm_session_options */
+} tfm_translator_options;
+
+/* What became of a text. It is valid during the call that gets it. */
+typedef struct tfm_translated {
+    int64_t number;                    /* of the request in this run, counted from 0 */
+    const struct tfm_request *request; /* as it was given, for instance to free its text */
+    tfm_text text;                     /* the translation, terminated; empty if there is none */
+    tfm_status status;                 /* TFM_OK, or why the text could not be translated, */
+    const char *message;               /* in words, with the sentence; "" if it was translated */
+    int64_t sentences;                 /* sentences of the text */
+    int64_t blank;                     /* of these: without tokens, so without a translation */
+    int64_t cut;    /* of these: not read to the end (options.truncate), or ended by max_length */
+    int64_t tokens; /* tokens of their translations */
+} tfm_translated;
+
+/* Gets a result, in the order of the requests, from one thread at a time, which need not be the
+   one that called tfm_translator_run. Returns 0, or anything else to end the run. */
+typedef int (*tfm_translator_done)(void *user, const tfm_translated *result);
+
+/* Fills in the next request, which is all zero, and returns 1; at the end returns 0. What the
+   request points to must stay valid until its result. May return -1 if it would have to wait for
+   input: everything before is then translated, and the next call may wait. Called by the thread
+   that called tfm_translator_pull. */
+typedef int (*tfm_translator_next)(void *user, struct tfm_request *request);
+
+#ifndef TRANSFORMER_NO_TEXT
+/* Creates a translator. options may be NULL. The model must outlive it. Errors: as
+   tfm_session_create and tfm_languages_set; TFM_E_ARGUMENT with the name of an option. */
+TFM_DEF tfm_status tfm_translator_create(tfm_translator **translator, const tfm_model *model,
+                                         const tfm_translator_options *options, tfm_error *err);
+/* Frees a translator, which may be NULL. */
+TFM_DEF void tfm_translator_free(tfm_translator *translator);
+
+/* Translates n requests of any kind of source, and calls done for each, in their order. A text with
+   a prefix or a draft is one sentence. A request that fails has an error in its result. Results are
+   the same bits for any max_batch, threads and order. One thread may call this at a time. Errors:
+   TFM_E_ARGUMENT; TFM_E_MEMORY if requests cannot be stored: done was called for those before. */
+TFM_DEF tfm_status tfm_translator_run(tfm_translator *translator,
+                                      const struct tfm_request *requests, int64_t n,
+                                      tfm_translator_done done, void *user, tfm_error *err);
+/* Does the same with requests that next gives. It reads ahead only some batches, so a pipe without
+   an end needs bounded memory. */
+TFM_DEF tfm_status tfm_translator_pull(tfm_translator *translator, tfm_translator_next next,
+                                       tfm_translator_done done, void *user, tfm_error *err);
+
+/* Returns the most bytes that the translator has held so far, its texts on their way included. */
+TFM_DEF size_t tfm_translator_bytes(const tfm_translator *translator);
+#endif
+
 /* >>api-session ===================================================================================
    7. SESSIONS
    A session is one decode with its memory. You choose its limits when you create it. Only one
@@ -1137,12 +1232,6 @@ TFM_DEF const char *tfm_arithmetic_string(const tfm_model *model);
    ============================================================================================== */
 
 typedef struct tfm_session tfm_session;
-
-/* A text: UTF-8 of size bytes, which need not be terminated. */
-typedef struct tfm_text {
-    const char *data;
-    size_t size;
-} tfm_text;
 
 /* The bytes of a text that a token comes from: begin to end - 1. */
 typedef struct tfm_span {
@@ -1186,7 +1275,8 @@ typedef struct tfm_session_options {
     const struct tfm_decode_options *decoding; /* of calls without options, for instance
                                 tfm_model_decoding(model). It must outlive the session. A max_beam
                                 and a max_target of 0 are large enough for it. NULL: greedy */
-    tfm_sentences sentences; /* how tfm_translate reads a text; 0: as the model file says */
+    tfm_sentences sentences; /* how tfm_translate and tfm_translate_batch read a text; 0: as the
+                                model file says */
     int32_t attention; /* 1: keeps attention, in 4 * max_target * max_source bytes per hypothesis */
 
     /* ---- memory and precision ---- */
@@ -1527,7 +1617,7 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_request *re
     X(tfm_decoder_weights) X(tfm_decoder_inputs) X(tfm_language) X(tfm_config)                     \
     X(tfm_model_options) X(tfm_parallel) X(tfm_session_options) X(tfm_ids) X(tfm_request)          \
     X(tfm_forward_options) X(tfm_decode_options) X(tfm_result) X(tfm_span)                         \
-    X(tfm_text) X(tfm_tokens)
+    X(tfm_text) X(tfm_tokens) X(tfm_translator_options) X(tfm_translated)
 /* clang-format on */
 
 /* Checks that a library and the header of its caller have the same structs: otherwise the library
@@ -1658,13 +1748,8 @@ TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *i
                                         tfm_text_form form, char *text, size_t capacity,
                                         size_t *size, tfm_error *err);
 
-/* Translates a terminated text of any number of sentences into out, which is terminated too
-   (chapter 1). A blank text gives an empty translation. ">>code<<" before the text counts for all
-   its sentences. A text of several sentences leaves no results; the session keeps its translation,
-   in 4 * max_batch * max_source * d_memory bytes that it has anyway. Errors: as tfm_session_start,
-   with the number of the sentence; TFM_E_TOO_LONG if the translation exceeds these bytes;
-   TFM_E_TOO_SMALL, after which tfm_translation_size returns the number of bytes, and
-   tfm_translation_get writes the translation without a second decode. */
+/* Translates a terminated text of any number of sentences into out, which is terminated too: the
+   same as tfm_translate_batch with one request. */
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
                                  tfm_error *err);
 
@@ -1682,17 +1767,22 @@ TFM_DEF tfm_status tfm_language_find(const tfm_model *model, const char *code, i
 TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, const char *target,
                                      tfm_error *err);
 
-/* Translates the sources of up to max_batch requests, a sentence each, and writes the best result
-   of each: out[i] points to a terminated text in buffer. A request that fails under skip_errors has
-   an empty text. options may be NULL. Errors: as tfm_session_start; TFM_E_TOO_SMALL as
-   tfm_translate. */
+/* Translates the sources of up to max_batch requests (chapter 1), and writes the best result of
+   each: out[i] points to a terminated text in buffer. A blank text gives an empty one, and so does
+   a request that fails under skip_errors. ">>code<<" before a text counts for all its sentences. A
+   text with a prefix or a draft is one sentence. If a text has several sentences, the session keeps
+   the translations, in 4 * max_batch * max_source * d_memory bytes that it has anyway. It then
+   leaves no results; with skip_errors, results have only the status and message of each request.
+   options may be NULL. Errors: as tfm_session_start, with the number of the sentence;
+   TFM_E_TOO_LONG if the translations exceed these bytes; TFM_E_TOO_SMALL, after which
+   tfm_translation_size returns the number of bytes, and tfm_translation_get writes the translations
+   without a second decode. */
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_request *requests, int32_t n,
                                        const tfm_decode_options *options, tfm_text *out,
                                        char *buffer, size_t capacity, tfm_error *err);
 
-/* Returns the number of bytes of the last translations, with all terminators: of the text that
-   tfm_translate translated, or of the best result of each request, also if the buffer was too small
-   for them. Returns 0 if there are none. */
+/* Returns the number of bytes of the last translations, with all terminators: of the best result of
+   each request, also if the buffer was too small for them. Returns 0 if there are none. */
 TFM_DEF size_t tfm_translation_size(tfm_session *session);
 
 /* Writes the last translations (again): out [n] as in tfm_translate_batch, or NULL. Errors:
@@ -8251,7 +8341,7 @@ struct tfm_session {
     tfm__id_rows group; /* the ids of one such pass */
     struct {
         const tfm_request *requests; /* that the source comes from, until it is encoded */
-        int is_lent;           /* 1: memory has finished translations, so a pass keeps no output */
+        int is_lent;           /* 1: memory keeps translations (tfm__kept), so passes no output */
         int has_keys;          /* 1: the cache has the keys and values of this source */
         tfm_weight_type tiles; /* type in which attention multiplies: F32 or BF16 */
         int32_t *left_out;     /* [B]: tokens of the source that were truncated */
@@ -8294,8 +8384,7 @@ struct tfm_session {
     struct {
         int32_t language;        /* token before each source, -1 or TFM__LANGUAGE_UNSET */
         tfm_sentences sentences; /* SPLIT or not: how tfm_translate reads a text */
-        size_t joined;           /* bytes of the translation of several sentences, which is at
-                                    encoder.memory, with its terminator; 0: none */
+        int32_t joined;          /* texts that encoder.memory keeps (tfm__kept); 0: none */
         unsigned char *scratch;  /* for texts of TFM__TEXT_BYTES a token after normalization */
         size_t scratch_size;
     } text;
@@ -9913,10 +10002,10 @@ TFM_DEF tfm_ids tfm_ids_make(const int32_t *data, int32_t n) {
     return ids;
 }
 
-/* Finds the tokens of a request's languages: *source goes before its text, *first is that with
-   which its target begins (below 0: none). */
-static tfm_status tfm__request_languages(const tfm_session *s, const tfm_request *r,
-                                         int32_t *source, int32_t *first, tfm_error *err);
+/* Replaces the session's language tokens by those of a request, if it has some: *source goes before
+   its text, *first is that with which its target begins (below 0: none). */
+static tfm_status tfm__request_languages(const tfm_config *c, const tfm_request *r, int32_t *source,
+                                         int32_t *first, tfm_error *err);
 /* Tokenizes the text of request i. */
 static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, int32_t i,
                                         int32_t truncate, int32_t language, tfm_error *err);
@@ -9993,11 +10082,11 @@ static tfm_status tfm__request_check_target(const tfm_session *s, const tfm_requ
 /* Checks request i, without a change to the decode in progress. o NULL: no search decodes it. */
 static tfm_status tfm__request_check(tfm_session *s, const tfm_request *r, int32_t i,
                                      int has_source, const tfm_decode_options *o, tfm_error *err) {
-    int32_t language, first;
+    int32_t language = s->text.language, first = s->search.forced;
     const int32_t *ids;
     tfm__sentence plan;
     if (o) TFM__TRY(tfm__request_check_target(s, r, o, err));
-    TFM__TRY(tfm__request_languages(s, r, &language, &first, err));
+    TFM__TRY(tfm__request_languages(&s->model->config, r, &language, &first, err));
     if (has_source) {
         TFM__TRY(tfm__request_read(s, r, i, o ? o->truncate : 0, language, err));
         ids = tfm__request_source(s, r, i);
@@ -10081,7 +10170,7 @@ static tfm_status tfm__session_begin(tfm_session *s, const tfm_request *requests
                                      tfm_error *err) {
     const tfm_config *c;
     tfm_decode_options o;
-    int32_t i, language, first;
+    int32_t i;
     memset(&o, 0, sizeof o);
     if (!s || !requests) return tfm__fail(err, TFM_E_ARGUMENT, "session or requests is NULL");
     if (!options) options = s->decoding_of;
@@ -10093,11 +10182,12 @@ static tfm_status tfm__session_begin(tfm_session *s, const tfm_request *requests
     if (has_sources) tfm__session_read_requests(s, requests, n, o.truncate);
     for (i = 0, s->search.n_running = 0; i < n; i++) {
         tfm__sentence *sentence = &s->search.sentences[i];
+        int32_t language = s->text.language, first = s->search.forced;
         tfm_status status = has_sources || s->src.lengths[i] ? TFM_OK : sentence->status;
         if (s->tgt.lengths[i] < 0)
             status = (tfm_status)(-1 - s->tgt.lengths[i]), s->src.lengths[i] = 0;
         s->search.n_running += s->src.lengths[i] > 0;
-        (void)tfm__request_languages(s, &requests[i], &language, &first, NULL);
+        (void)tfm__request_languages(c, &requests[i], &language, &first, NULL);
         (void)tfm__sentence_plan(s, &o, &requests[i], first, s->src.lengths[i], sentence, NULL);
         sentence->status = status;
     }
@@ -13940,13 +14030,11 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
     return tfm__join_text_of(&session->model->target, &target, text, capacity, size, err);
 }
 
-static tfm_status tfm__request_languages(const tfm_session *s, const tfm_request *r,
-                                         int32_t *source, int32_t *first, tfm_error *err) {
-    const tfm_config *c = &s->model->config;
+static tfm_status tfm__request_languages(const tfm_config *c, const tfm_request *r, int32_t *source,
+                                         int32_t *first, tfm_error *err) {
     const char *code[2];
     int32_t ids[2], i;
     code[0] = r->source_language, code[1] = r->target_language;
-    *source = s->text.language, *first = s->search.forced;
     for (i = 0; i < 2; i++)
         if (code[i]) TFM__TRY(tfm__find_language(c, code[i], strlen(code[i]), &ids[i], err));
     if (code[0] && c->src_language == TFM_LANGUAGE_USE_SOURCE) *source = ids[0];
@@ -13972,10 +14060,115 @@ static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, in
     return TFM_OK;
 }
 
+/* ---- texts of several sentences ---- */
+
+/* Steps through the sentences of a request's text. */
+typedef struct tfm__splitter {
+    tfm_request request; /* as it was given, but with the text of the sentence */
+    tfm_text text;       /* of the request, without a label before it */
+    size_t offset, at;   /* bytes of the label; in text: the end of `ahead` */
+    tfm_text ahead;      /* the next sentence */
+    tfm_text between;    /* white space between the sentence and the one before it */
+    int64_t number;      /* of the sentence, counted from 1; 0: the request is not split */
+    int is_split, is_last;
+} tfm__splitter;
+
+/* Begins with a request. Only a text of several sentences is split, without a prefix and a draft,
+   which belong to one target. A label before the text becomes the language of all sentences. A text
+   with an error is not split: the function that tokenizes it reports the error. */
+static void tfm__splitter_begin(tfm__splitter *p, const tfm_model *m, tfm_sentences how,
+                                const tfm_request *r) {
+    const tfm_config *c = &m->config;
+    int32_t language = -1, i;
+    tfm_text second;
+    size_t at = 0;
+    memset(p, 0, sizeof *p);
+    p->request = *r, p->text = r->text;
+    if (how != TFM_SENTENCES_SPLIT || !c->has_text || !r->text.data || r->ids.data || r->ids.n ||
+        r->embeddings || r->memory || r->prefix.n || r->draft.n ||
+        tfm__check_text(&r->text, "text", NULL) != TFM_OK ||
+        tfm__take_language(c, &p->text, &language, NULL) != TFM_OK ||
+        !tfm_sentence_next(p->text, &at, &p->ahead))
+        return;
+    p->at = at;
+    if (!tfm_sentence_next(p->text, &at, &second)) return;
+    p->is_split = 1, p->offset = r->text.size - p->text.size;
+    for (i = 0; i < c->n_languages && language >= 0; i++)
+        if (c->languages[i].id == language) p->request.target_language = c->languages[i].code;
+}
+
+/* Steps to the next sentence, of which there is one unless the last was is_last. */
+static void tfm__splitter_next(tfm__splitter *p) {
+    const char *end = p->number ? p->request.text.data + p->request.text.size : p->ahead.data;
+    p->is_last = 1;
+    if (!p->is_split) return;
+    p->number++;
+    p->between = tfm_text_make(end, (size_t)(p->ahead.data - end));
+    p->request.text = p->ahead;
+    p->is_last = !tfm_sentence_next(p->text, &p->at, &p->ahead);
+}
+
+/* Returns what goes between the translation so far, out [used], and that of the next sentence. */
+static tfm_text tfm__sentence_between(const char *out, size_t used, tfm_text between) {
+    enum { LOOK_BACK = 1024 }; /* bounds the time */
+    size_t seen = (size_t)tfm__min((int64_t)used, LOOK_BACK);
+    if (!seen) return tfm_text_make(between.data, 0);
+    return tfm_sentence_space(tfm_text_make(out + used - seen, seen), between);
+}
+
+/* A text in encoder.memory: this, and then the terminated text. The translations of texts of several
+   sentences are collected there: the decoder reads keys and values, so nothing needs the encoder's
+   output. */
+typedef struct tfm__kept {
+    size_t size;
+    tfm_status status; /* of the request; if it failed, the text is the message */
+} tfm__kept;
+
+/* Returns the text that is kept for request i. */
+static const char *tfm__kept_text(const tfm_session *s, int32_t i, tfm__kept *kept) {
+    const char *at = (const char *)s->encoder.memory;
+    for (memcpy(kept, at, sizeof *kept); i > 0; i--) {
+        at += sizeof *kept + kept->size + 1;
+        memcpy(kept, at, sizeof *kept);
+    }
+    return at + sizeof *kept;
+}
+
+/* Checks that the texts that are kept, `used` bytes, can become as much longer. */
+static tfm_status tfm__kept_check(const tfm_session *s, size_t used, size_t more, tfm_error *err) {
+    int64_t room = 4 * (int64_t)s->max_batch * s->max_source * s->model->config.d_memory;
+    if (tfm__more(used, more) <= (size_t)room) return TFM_OK;
+    return tfm__fail(err, TFM_E_TOO_LONG,
+                     "the translation takes more than the session's room of %i bytes for it: "
+                     "raise max_source, or use a translator",
+                     room);
+}
+
+/* Appends the translation of row i to the text that is kept from byte begin to *used - 1. */
+static tfm_status tfm__kept_append(tfm_session *s, int32_t i, tfm_text between, size_t begin,
+                                   size_t *used, tfm_error *err) {
+    char *out = (char *)s->encoder.memory;
+    size_t size = 0;
+    TFM__TRY(tfm_result_text(s, i, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, err));
+    if (!size) return TFM_OK;
+    between = tfm__sentence_between(out + begin, *used - begin, between);
+    TFM__TRY(tfm__kept_check(s, *used, tfm__more(tfm__more(between.size, size), 1), err));
+    memcpy(out + *used, between.data, between.size);
+    *used += between.size;
+    TFM__TRY(tfm_result_text(s, i, 0, TFM_TEXT_FORM_TEXT, out + *used, size + 1, &size, err));
+    *used += size;
+    return TFM_OK;
+}
+
 TFM_DEF size_t tfm_translation_size(tfm_session *session) {
-    size_t needed = session ? session->text.joined : 0, size = 0;
-    int32_t i;
-    for (i = 0; session && session->search.started && i < session->src.B; i++) {
+    size_t needed = 0, size = 0;
+    int32_t i, joined = session ? session->text.joined : 0;
+    tfm__kept kept;
+    for (i = 0; i < joined; i++) {
+        (void)tfm__kept_text(session, i, &kept);
+        needed = tfm__more(needed, (kept.status == TFM_OK ? kept.size : 0) + 1);
+    }
+    for (i = 0; session && !joined && session->search.started && i < session->src.B; i++) {
         needed = tfm__more(needed, 1);
         if (tfm_result_text(session, i, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, NULL)) return 0;
         needed = tfm__more(needed, size);
@@ -13987,7 +14180,7 @@ TFM_DEF size_t tfm_translation_size(tfm_session *session) {
 TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char *buffer,
                                        size_t capacity, tfm_error *err) {
     size_t needed = tfm_translation_size(session), at = 0;
-    int32_t i;
+    int32_t i, n;
     if (!session || !buffer) return tfm__fail(err, TFM_E_ARGUMENT, "session or buffer is NULL");
     if (!needed)
         return tfm__fail(err, TFM_E_STATE,
@@ -13995,15 +14188,16 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
     if (needed > capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the translation takes %i bytes, the buffer has %i",
                          (int64_t)needed, (int64_t)capacity);
-    if (session->text.joined) {
-        memcpy(buffer, session->encoder.memory, needed);
-        if (out) *out = tfm_text_make(buffer, needed - 1);
-        return TFM_OK;
-    }
-    for (i = 0; i < session->src.B; i++) {
+    n = session->text.joined ? session->text.joined : session->src.B;
+    for (i = 0; i < n; i++) {
         size_t size = 0;
-        TFM__TRY(tfm_result_text(session, i, 0, TFM_TEXT_FORM_TEXT, buffer + at, capacity - at,
-                                 &size, err));
+        if (session->text.joined) {
+            tfm__kept kept;
+            const char *text = tfm__kept_text(session, i, &kept);
+            if (kept.status == TFM_OK) memcpy(buffer + at, text, size = kept.size);
+        } else
+            TFM__TRY(tfm_result_text(session, i, 0, TFM_TEXT_FORM_TEXT, buffer + at, capacity - at,
+                                     &size, err));
         buffer[at + size] = 0;
         if (out) out[i] = tfm_text_make(buffer + at, size);
         at += size + 1;
@@ -14011,122 +14205,149 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
     return TFM_OK;
 }
 
+/* Writes why a sentence failed, and where it is. */
+static tfm_status tfm__splitter_fail(const tfm__splitter *p, tfm_status status, const char *message,
+                                     tfm_error *err) {
+    return !p->number
+               ? tfm__fail(err, status, "%m", message)
+               : tfm__fail(err, status, "sentence %i, at byte %i of the text: %m", p->number,
+                           (int64_t)p->offset + (p->request.text.data - p->text.data), message);
+}
+
+/* Where a call is that translates texts of several sentences. */
+typedef struct tfm__joining {
+    const tfm_request *requests;
+    int32_t n, i;      /* requests; the one whose text is kept last */
+    int skip_errors;   /* as in the options */
+    size_t head, used; /* where that text begins, with its tfm__kept; end of all texts */
+    tfm_error why;     /* of that request */
+} tfm__joining;
+
+/* Adds row `row` of a batch, a sentence, to the texts that are kept. */
+static tfm_status tfm__joining_add(tfm_session *s, tfm__joining *j, int32_t row,
+                                   const tfm__splitter *at, tfm_error *err) {
+    char *out = (char *)s->encoder.memory;
+    tfm_result result;
+    tfm__kept kept;
+    TFM__TRY(tfm_result_get(s, row, 0, &result, err));
+    if (at->number <= 1) {
+        TFM__TRY(tfm__kept_check(s, j->used, sizeof kept + 1, err));
+        j->head = j->used, j->used += sizeof kept, j->why.status = TFM_OK;
+    }
+    if (result.status != TFM_OK && j->why.status == TFM_OK)
+        (void)tfm__splitter_fail(at, result.status, result.message, &j->why);
+    if (j->why.status == TFM_OK)
+        TFM__TRY(tfm__kept_append(s, row, at->between, j->head + sizeof kept, &j->used, err));
+    else if (!j->skip_errors && j->n > 1)
+        return tfm__fail(err, j->why.status, "request %d: %m", j->i, j->why.text);
+    else if (!j->skip_errors) return tfm__fail(err, j->why.status, "%m", j->why.text);
+    if (!at->is_last) return TFM_OK;
+    kept.size = j->used - j->head - sizeof kept, kept.status = j->why.status;
+    if (kept.status != TFM_OK) {
+        kept.size = strlen(j->why.text);
+        while (tfm__kept_check(s, j->head, sizeof kept + kept.size + 1, NULL)) kept.size--;
+        memcpy(out + j->head + sizeof kept, j->why.text, kept.size);
+    }
+    memcpy(out + j->head, &kept, sizeof kept);
+    j->used = j->head + sizeof kept + kept.size;
+    out[j->used++] = 0;
+    j->i++;
+    return TFM_OK;
+}
+
+/* Translates requests, batch after batch of their sentences, into encoder.memory. */
+static tfm_status tfm__joining_run(tfm_session *s, tfm__joining *j, const tfm_decode_options *o,
+                                   tfm_error *err) {
+    enum { MOST = 32 }; /* sentences of a batch, to bound the stack */
+    tfm__splitter from, at[MOST];
+    tfm_request rows[MOST];
+    int32_t n, row, next = 0, running;
+    for (from.is_last = 1;;) {
+        for (n = 0; n < tfm__min(s->max_batch, MOST); n++) {
+            if (from.is_last && next == j->n) break;
+            if (from.is_last)
+                tfm__splitter_begin(&from, s->model, s->text.sentences, &j->requests[next++]);
+            tfm__splitter_next(&from);
+            at[n] = from, rows[n] = from.request;
+        }
+        if (!n) return TFM_OK;
+        TFM__TRY(tfm__session_begin(s, rows, n, 1, o, err));
+        do TFM__TRY(tfm_session_step(s, &running, err));
+        while (running);
+        for (row = 0; row < n; row++) TFM__TRY(tfm__joining_add(s, j, row, &at[row], err));
+    }
+}
+
+/* Leaves the results of texts that are kept: under skip_errors the status and the message of each
+   request, and otherwise none. */
+static void tfm__joining_end(tfm_session *s, const tfm__joining *j) {
+    int32_t i;
+    tfm__kept kept;
+    s->text.joined = j->n;
+    s->src.B = j->skip_errors ? j->n : 0, s->src.L = 1;
+    s->search.started = s->src.B > 0;
+    s->encoder.has_keys = s->src.has_holes = s->search.n_running = 0;
+    for (i = 0; i < s->src.B; i++) {
+        const char *text = tfm__kept_text(s, i, &kept);
+        s->src.lengths[i] = 0; /* nothing is decoded further */
+        s->search.sentences[i].status = kept.status;
+        if (kept.status != TFM_OK)
+            tfm__format(
+                (char *)tfm__result_ids(s, i, 0),
+                (size_t)tfm__min(sizeof j->why.text, 4 * (int64_t)s->max_beam * s->max_target),
+                "%m", text);
+    }
+}
+
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_request *requests, int32_t n,
                                        const tfm_decode_options *options, tfm_text *out,
                                        char *buffer, size_t capacity, tfm_error *err) {
-    if (!session || !requests || !out || !buffer || n < 0)
+    tfm_session *s = session;
+    tfm_decode_options o;
+    tfm__splitter from;
+    tfm__joining j;
+    tfm_status status;
+    int32_t i;
+    if (!s || !requests || !out || !buffer || n < 0)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "session, requests, out or buffer is NULL, or n is negative");
-    if (!session->model->config.has_text)
+    if (!s->model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT,
                          "the model has no vocabularies: use ids, or convert it with them");
     if (!n) return TFM_OK;
-    TFM__TRY(tfm_session_decode(session, requests, n, options, err));
-    return tfm_translation_get(session, out, buffer, capacity, err);
-}
-
-/* Appends the translation of request i, a sentence, to those of the sentences before; between: the
-   white space that stood between the two. */
-static tfm_status tfm__sentence_join(tfm_session *s, int32_t i, tfm_text between, size_t *used,
-                                     tfm_error *err) {
-    enum { LOOK_BACK = 1024 };
-    char *out = (char *)s->encoder.memory;
-    int64_t room = 4 * (int64_t)s->max_batch * s->max_source * s->model->config.d_memory;
-    size_t size = 0, seen = (size_t)tfm__min((int64_t)*used, LOOK_BACK); /* bounds the time */
-    TFM__TRY(tfm_result_text(s, i, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, err));
-    if (!size) return TFM_OK;
-    if (seen) between = tfm_sentence_space(tfm_text_make(out + *used - seen, seen), between);
-    else between.size = 0;
-    if ((int64_t)tfm__more(tfm__more(*used, between.size), size) >= room)
-        return tfm__fail(err, TFM_E_TOO_LONG,
-                         "the translation takes more than the session's room of %i bytes for it: "
-                         "raise max_source, or call tfm_sentence_next",
-                         room);
-    memcpy(out + *used, between.data, between.size);
-    *used += between.size;
-    TFM__TRY(tfm_result_text(s, i, 0, TFM_TEXT_FORM_TEXT, out + *used, (size_t)room - *used, &size,
-                             err));
-    *used += size;
-    return TFM_OK;
-}
-
-/* Translates the sentences of a text, batch after batch, into encoder.memory: the decoder reads
-   keys and values, so nothing needs the encoder's output. offset: bytes of a label before the
-   text. */
-static tfm_status tfm__translate_sentences(tfm_session *s, tfm_text text, size_t offset,
-                                           size_t *used, tfm_error *err) {
-    enum { MOST = 32 }; /* sentences of a batch, to bound the stack */
-    tfm_request requests[MOST];
-    tfm_decode_options o;
-    tfm_text sentence;
-    const char *end = text.data; /* of the sentence before */
-    size_t at = 0;
-    int64_t number = 0;
-    int32_t n, i, running;
-    memset(&o, 0, sizeof o);
-    if (s->decoding_of) o = *s->decoding_of;
+    for (i = 0, from.is_split = 0; i < n && !from.is_split; i++)
+        tfm__splitter_begin(&from, s->model, s->text.sentences, &requests[i]);
+    if (!from.is_split || n > s->max_batch) {
+        TFM__TRY(tfm_session_decode(s, requests, n, options, err));
+        return tfm_translation_get(s, out, buffer, capacity, err);
+    }
+    memset(&o, 0, sizeof o), memset(&j, 0, sizeof j);
+    if (!options) options = s->decoding_of;
+    if (options) o = *options;
+    j.requests = requests, j.n = n, j.skip_errors = o.skip_errors != 0;
     o.skip_errors = 1;
-    do {
-        for (n = 0; n < tfm__min(s->max_batch, MOST); n++) {
-            if (!tfm_sentence_next(text, &at, &sentence)) break;
-            requests[n] = tfm_request_text(sentence.data, sentence.size);
-        }
-        if (!n) break;
-        TFM__TRY(tfm__session_begin(s, requests, n, 1, &o, err));
-        for (i = 0; i < n; i++) {
-            tfm_result result;
-            TFM__TRY(tfm_result_get(s, i, 0, &result, err));
-            if (result.status != TFM_OK)
-                return tfm__fail(
-                    err, result.status, "sentence %i, at byte %i of the text: %m", number + i + 1,
-                    (int64_t)offset + (requests[i].text.data - text.data), result.message);
-        }
-        do TFM__TRY(tfm_session_step(s, &running, err));
-        while (running);
-        for (i = 0; i < n; i++) {
-            tfm_text between = tfm_text_make(end, (size_t)(requests[i].text.data - end));
-            TFM__TRY(tfm__sentence_join(s, i, between, used, err));
-            end = requests[i].text.data + requests[i].text.size;
-        }
-        number += n;
-    } while (n);
-    return TFM_OK;
+    s->encoder.is_lent = 1, s->text.joined = 0;
+    status = tfm__joining_run(s, &j, &o, err);
+    s->encoder.is_lent = 0;
+    if (status != TFM_OK) j.n = 0;
+    tfm__joining_end(s, &j);
+    return status == TFM_OK ? tfm_translation_get(s, out, buffer, capacity, err) : status;
 }
 
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
                                  tfm_error *err) {
-    tfm_session *s = session;
     tfm_request request;
-    tfm_text translated, rest, sentence;
-    tfm_status status;
-    size_t at = 0, used = 0;
-    int32_t language;
-    if (!s || !text || !out) return tfm__fail(err, TFM_E_ARGUMENT, "session, text or out is NULL");
-    language = s->text.language;
+    tfm_text translated;
+    if (!session || !text || !out)
+        return tfm__fail(err, TFM_E_ARGUMENT, "session, text or out is NULL");
     request = tfm_request_text(text, strlen(text));
-    rest = request.text;
-    TFM__TRY(tfm__check_text(&rest, "text", err));
-    if (s->text.sentences == TFM_SENTENCES_SPLIT)
-        TFM__TRY(tfm__take_language(&s->model->config, &rest, &s->text.language, err));
-    if (s->text.sentences != TFM_SENTENCES_SPLIT || !s->model->config.has_text ||
-        !tfm_sentence_next(rest, &at, &sentence) || !tfm_sentence_next(rest, &at, &sentence)) {
-        s->text.language = language;
-        return tfm_translate_batch(s, &request, 1, NULL, &translated, out, capacity, err);
-    }
-    s->encoder.is_lent = 1, s->text.joined = 0;
-    status = tfm__translate_sentences(s, rest, request.text.size - rest.size, &used, err);
-    s->encoder.is_lent = 0, s->text.language = language;
-    s->search.started = 0, s->src.B = 0; /* its results are those of the last batch */
-    if (status != TFM_OK) return status;
-    ((char *)s->encoder.memory)[used] = 0;
-    s->text.joined = used + 1;
-    return tfm_translation_get(s, NULL, out, capacity, err);
+    return tfm_translate_batch(session, &request, 1, NULL, &translated, out, capacity, err);
 }
 #else /* TRANSFORMER_NO_TEXT: the tensors of texts may stand in the file */
 
-static tfm_status tfm__request_languages(const tfm_session *s, const tfm_request *r,
-                                         int32_t *source, int32_t *first, tfm_error *err) {
-    *source = s->text.language, *first = s->search.forced;
+static tfm_status tfm__request_languages(const tfm_config *c, const tfm_request *r, int32_t *source,
+                                         int32_t *first, tfm_error *err) {
+    (void)c, (void)source, (void)first;
     return !r->source_language && !r->target_language && !r->text.data && !r->text.size
                ? TFM_OK
                : tfm__fail(err, TFM_E_NO_TEXT,
@@ -14136,8 +14357,8 @@ static tfm_status tfm__request_languages(const tfm_session *s, const tfm_request
 
 static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, int32_t i,
                                         int32_t truncate, int32_t language, tfm_error *err) {
-    (void)s, (void)i, (void)truncate;
-    return tfm__request_languages(s, r, &language, &language, err);
+    (void)i, (void)truncate;
+    return tfm__request_languages(&s->model->config, r, &language, &language, err);
 }
 
 static tfm_status tfm__build_text(tfm__loader *l) {
@@ -14158,6 +14379,772 @@ static tfm_status tfm__load_text(tfm__loader *l) {
     return TFM_OK;
 }
 
+#endif /* TRANSFORMER_NO_TEXT */
+
+#ifndef TRANSFORMER_NO_TEXT
+/* >>translator ====================================================================================
+   33. TRANSLATORS
+   The calling thread cuts texts into sentences and fills a window with them. The sentences of a
+   window are sorted by length and divided into jobs, which workers take: threads with a session
+   each. A window that is alone and has one job is done by the calling thread, whose session shares
+   its work among as many threads. When all jobs of the oldest window are done, its sentences are
+   joined in the order of the input. There are a few windows, so memory is bounded for any input.
+   Relies on sessions, on the search, and on the splitter of >>text.
+   ============================================================================================== */
+
+enum {
+    TFM__WINDOWS = 4,
+    TFM__WINDOW_BATCHES = 16,    /* batches of sentences in a window, */
+    TFM__WINDOW_BYTES = 1 << 22, /* or fewer, if the sentences have as many bytes */
+    TFM__ITEM_BYTES = 1 << 12,   /* room for a translation that is kept for the next one */
+    TFM__DRAFT = 8               /* tokens of a draft that a step verifies */
+};
+
+/* Bytes that grow. */
+typedef struct tfm__buffer {
+    char *data;
+    size_t size, room;
+} tfm__buffer;
+
+/* A sentence on its way. */
+typedef struct tfm__item {
+    tfm__splitter at;
+    tfm_text whole;   /* the text of its request */
+    int64_t length;   /* in bytes until it is tokenized, then in tokens */
+    size_t first_id;  /* of a text: its ids in the worker's buffer */
+    int is_text;      /* not ids or vectors */
+    int32_t left_out; /* tokens that were not read */
+    int32_t tokens;   /* of the translation */
+    int is_cut;
+    tfm_status status;
+    tfm__buffer out; /* the translation, or the message, not terminated */
+} tfm__item;
+
+typedef struct tfm__window {
+    tfm__buffer items, sorted; /* of tfm__item, of pointers to them */
+    int64_t n, job_items;
+    int64_t next, left; /* the job that is taken next; jobs that are not done */
+} tfm__window;
+
+typedef struct tfm__worker {
+    struct tfm_translator *of;
+    tfm_session *session;
+    tfm_allocator allocator; /* of the session: it gives the block */
+    tfm__buffer block;       /* stays when the session is freed, and saves the system's new pages */
+    tfm__buffer ids, scratch, requests;
+    tfm_error err;
+#ifdef TFM__THREADS
+    tfm__thread thread;
+#endif
+} tfm__worker;
+
+struct tfm_translator {
+    const tfm_model *model;
+    tfm_allocator allocator;
+    size_t held, peak; /* bytes */
+    tfm_decode_options decode;
+    tfm_session_options limits; /* what all sessions have in common */
+    tfm_sentences sentences;
+    int32_t language, forced; /* tokens of the languages, as in tfm_session */
+    int32_t threads, max_batch, max_source;
+    size_t share;       /* bytes that a session may take; 0: what it needs */
+    size_t batch_bytes; /* bytes that a session of several sentences may take */
+    tfm__worker workers[1 + TFM__MOST_THREADS]; /* 0: the calling thread */
+    tfm__splitter reading;                      /* the text that fills windows */
+    tfm__window windows[TFM__WINDOWS];
+    tfm_translator_done done;
+    void *user;
+    tfm_translated result;     /* of the text that is being joined, */
+    tfm_error failure;         /* why it failed, */
+    tfm__buffer joined;        /* and its translation so far */
+    uint64_t given, finished;  /* windows so far */
+    int is_ending, is_stopped; /* a thread joins a window; done has ended the run */
+    int32_t n_started;         /* threads */
+#ifdef TFM__THREADS
+    int is_closed;
+    tfm__mutex mutex; /* of held, peak, and what changes in windows after they are given */
+    tfm__condition changed;
+#endif
+};
+
+#ifdef TFM__THREADS
+static void tfm__lock(tfm_translator *t) { tfm__mutex_lock(&t->mutex); }
+static void tfm__unlock(tfm_translator *t) { tfm__mutex_unlock(&t->mutex); }
+static void tfm__await(tfm_translator *t) { tfm__condition_wait(&t->changed, &t->mutex); }
+static void tfm__changed(tfm_translator *t) { tfm__condition_wake_all(&t->changed); }
+#else
+static void tfm__lock(tfm_translator *t) { (void)t; }
+static void tfm__unlock(tfm_translator *t) { (void)t; }
+static void tfm__await(tfm_translator *t) { (void)t; }
+static void tfm__changed(tfm_translator *t) { (void)t; }
+#endif
+
+/* ---- memory ---- */
+
+static void tfm__buffer_free(tfm_translator *t, tfm__buffer *b) {
+    if (b->data) {
+        tfm__lock(t);
+        t->allocator.release(t->allocator.user, b->data);
+        t->held -= b->room;
+        tfm__unlock(t);
+    }
+    memset(b, 0, sizeof *b);
+}
+
+/* Makes room for as many bytes; what is there stays. */
+static tfm_status tfm__buffer_reserve(tfm_translator *t, tfm__buffer *b, size_t room,
+                                      tfm_error *err) {
+    tfm__buffer larger = *b;
+    void *data = NULL;
+    tfm_status status;
+    if (room <= b->room) return TFM_OK;
+    if (room < 2 * b->room) room = 2 * b->room;
+    tfm__lock(t);
+    status = tfm__allocate(&t->allocator, (int64_t)room, &data, err);
+    if (status == TFM_OK) t->held += room;
+    if (t->peak < t->held) t->peak = t->held;
+    tfm__unlock(t);
+    if (status != TFM_OK) return status;
+    if (b->size) memcpy(data, b->data, b->size);
+    tfm__buffer_free(t, b);
+    larger.data = (char *)data, larger.room = room;
+    *b = larger;
+    return TFM_OK;
+}
+
+static tfm_status tfm__buffer_append(tfm_translator *t, tfm__buffer *b, const char *data,
+                                     size_t size, tfm_error *err) {
+    TFM__TRY(tfm__buffer_reserve(t, b, tfm__more(b->size, size), err));
+    if (size) memcpy(b->data + b->size, data, size);
+    b->size += size;
+    return TFM_OK;
+}
+
+/* Gives a worker's session its block. A block for a very long sentence is kept only for others that
+   are about as long. */
+static void *tfm__block_allocate(void *user, size_t bytes) {
+    tfm__worker *w = (tfm__worker *)user;
+    tfm__buffer *b = &w->block;
+    if (bytes > b->room || (b->room > w->of->batch_bytes && bytes <= b->room / 2)) {
+        tfm__buffer_free(w->of, b);
+        if (tfm__buffer_reserve(w->of, b, bytes, NULL) != TFM_OK) return NULL;
+    }
+    return b->data;
+}
+static void tfm__block_release(void *user, void *block) { (void)user, (void)block; }
+
+/* Returns how many bytes a session of several sentences may take. A step of a batch reads the
+   decoder's weights once, and the keys and values of all its sentences. Many sentences are faster
+   than few as long as the weights are the larger part and come from memory: the cache of a CPU has
+   room for about 8 million. More than 64 sentences get the memory of 64 for each 64. */
+static size_t tfm__batch_bytes(const tfm_config *c, int32_t max_batch) {
+    const double least = 16e6, cached = 8e6, per_weight = 8, d = c->d_model;
+    double weights = d * ((double)c->src_vocab_size + c->tgt_vocab_size) / 2 +
+                     c->n_encoder_layers * d * (4 * d + 2 * (double)c->d_ff) +
+                     c->n_decoder_layers * d * (8 * d + 2 * (double)c->d_ff_decoder);
+    double bytes = least + (weights > cached ? per_weight * (weights - cached) : 0);
+    if (max_batch > 64) bytes *= max_batch / 64;
+    return bytes < (double)(SIZE_MAX / 2) ? (size_t)bytes : SIZE_MAX / 2;
+}
+
+/* ---- a worker's session ---- */
+
+/* What a batch needs of a session. */
+typedef struct tfm__need {
+    int32_t rows, source, more; /* more: target tokens beside those that the source allows */
+    int has_drafts;
+} tfm__need;
+
+/* Returns a length at least as large and at most half larger, so that a session fits many batches.
+ */
+static int32_t tfm__length_round(int32_t length) {
+    int64_t rounded = 16;
+    while (rounded < length)
+        rounded = rounded + rounded / 2 < length ? 2 * rounded : rounded + rounded / 2;
+    return (int32_t)tfm__min(rounded, INT32_MAX);
+}
+
+/* Returns the session that a batch needs. max_target never decides where a sentence ends: the
+   translation would depend on the batch. */
+static tfm_session_options tfm__worker_plan(const tfm__worker *w, const tfm__need *need) {
+    const tfm_translator *t = w->of;
+    const tfm_config *c = &t->model->config;
+    tfm_session_options o = t->limits;
+    int64_t most_source = c->max_source_positions ? c->max_source_positions : INT32_MAX / 2 - 8;
+    int64_t most_target = c->max_target_positions ? c->max_target_positions : INT32_MAX;
+    int64_t target = t->decode.max_length;
+    o.max_batch = need->rows;
+    o.max_source = (int32_t)tfm__min(need->source, most_source);
+    if (!target) target = 2 * (int64_t)need->source + 16;
+    target = tfm__max(target, (int64_t)t->decode.min_length + 1) + need->more;
+    o.max_target = (int32_t)tfm__min(target, most_target);
+    if (need->has_drafts) o.max_draft = TFM__DRAFT;
+    o.allocator = &w->allocator;
+    o.threads = w == t->workers ? t->threads : 1;
+    return o;
+}
+
+/* Returns the lengths to which sessions are made. */
+static tfm__need tfm__need_round(tfm__need need) {
+    need.source = tfm__length_round(need.source);
+    if (need.more) need.more = tfm__length_round(need.more);
+    return need;
+}
+
+/* Sets *rows to how many of need->rows sentences fit a session: fewer if they are so long that it
+   would take too many bytes, but at least 1. */
+static tfm_status tfm__worker_rows(const tfm__worker *w, const tfm__need *need, int32_t *rows,
+                                   tfm_error *err) {
+    const tfm_translator *t = w->of;
+    tfm__need n = tfm__need_round(*need);
+    size_t limit = t->share && t->share < t->batch_bytes ? t->share : t->batch_bytes, bytes = 0;
+    for (;;) {
+        tfm_session_options o = tfm__worker_plan(w, &n);
+        double fewer = n.rows / 2;
+        tfm_status status = tfm_session_bytes(t->model, &o, &bytes, n.rows > 1 ? NULL : err);
+        if (n.rows == 1 && status != TFM_OK) return status;
+        if (status == TFM_OK && bytes <= limit) break;
+        if (n.rows == 1 && t->share && bytes > t->share)
+            return tfm__fail(err, TFM_E_MEMORY,
+                             "a sentence of %d tokens takes %i bytes, and each thread has %i of "
+                             "options.memory",
+                             need->source, (int64_t)bytes, (int64_t)t->share);
+        if (n.rows == 1) break;
+        if (status == TFM_OK) fewer = (double)n.rows * (double)limit / (double)bytes;
+        n.rows = fewer < 1 ? 1 : fewer < n.rows - 1 ? (int32_t)fewer : n.rows - 1;
+    }
+    *rows = n.rows;
+    return TFM_OK;
+}
+
+/* Makes sure that the worker's session is large enough; replaces it if not. */
+static tfm_status tfm__worker_fit(tfm__worker *w, const tfm__need *need, tfm_error *err) {
+    tfm__need n = *need;
+    tfm_session_options o = tfm__worker_plan(w, need);
+    tfm_session *s = w->session;
+    tfm_status status;
+    if (s && o.max_batch <= s->max_batch && o.max_source <= s->max_source &&
+        o.max_target <= s->max_target && o.max_draft <= s->max_draft)
+        return TFM_OK;
+    tfm_session_free(s);
+    w->session = NULL;
+    for (n.rows = 1; n.rows < need->rows;) n.rows *= 2;
+    TFM__TRY(tfm__worker_rows(w, &n, &n.rows, err));
+    n.rows = (int32_t)tfm__max(n.rows, need->rows);
+    n = tfm__need_round(n);
+    o = tfm__worker_plan(w, &n);
+    status = tfm_session_create(&w->session, w->of->model, &o, err);
+    if (status == TFM_E_MEMORY && o.threads > 1) { /* perhaps no thread could be started */
+        o.threads = 1;
+        status = tfm_session_create(&w->session, w->of->model, &o, err);
+    }
+    if (status != TFM_OK) return status;
+    w->session->text.language = w->of->language, w->session->search.forced = w->of->forced;
+    return TFM_OK;
+}
+
+/* ---- a job: sentences of similar length ---- */
+
+static void tfm__item_fail(tfm_translator *t, tfm__item *item, tfm_status status,
+                           const char *message) {
+    item->status = status, item->out.size = 0;
+    (void)tfm__buffer_append(t, &item->out, message, strlen(message), NULL);
+}
+
+/* Turns the item's text into ids, which are added to the worker's. */
+static tfm_status tfm__item_tokenize(tfm__worker *w, tfm__item *item, tfm_error *err) {
+    tfm_translator *t = w->of;
+    const tfm_model *m = t->model;
+    tfm_request *r = &item->at.request;
+    int32_t language = t->language, first = t->forced, truncate = t->decode.truncate, n = 0;
+    int32_t most = (int32_t)tfm__min(t->max_source, truncate > 0 ? truncate : INT32_MAX);
+    const size_t used = w->ids.size;
+    tfm__ids to;
+    tfm_status status;
+    TFM__TRY(tfm__request_languages(&m->config, r, &language, &first, err));
+    for (;;) {
+        tfm_arena need = tfm_arena_measuring();
+        tfm_arena scratch = tfm_arena_make(w->scratch.data, w->scratch.room);
+        memset(&to, 0, sizeof to);
+        to.ids = (int32_t *)(void *)w->ids.data + used / sizeof *to.ids, to.count = &n;
+        to.capacity = (int32_t)tfm__min((int64_t)((w->ids.room - used) / sizeof *to.ids), most);
+        to.language = language;
+        if (truncate > 0 && to.capacity == most) to.left_out = &item->left_out;
+        status = tfm__tokenize(m, &m->source, &r->text, TFM_TEXT_FORM_TEXT, &to, &scratch, err);
+        if (status == TFM_E_ARENA) {
+            TFM__TRY(tfm__tokenize(m, &m->source, &r->text, TFM_TEXT_FORM_TEXT, &to, &need, err));
+            if (t->share && need.peak > t->share)
+                return tfm__fail(err, TFM_E_MEMORY,
+                                 "to tokenize a sentence of %i bytes takes %i bytes, and each "
+                                 "thread has %i of options.memory",
+                                 (int64_t)r->text.size, (int64_t)need.peak, (int64_t)t->share);
+            TFM__TRY(tfm__buffer_reserve(t, &w->scratch, need.peak, err));
+        } else if (status == TFM_E_TOO_LONG && to.capacity < most)
+            TFM__TRY(tfm__buffer_reserve(t, &w->ids, w->ids.room + 4096, err));
+        else break;
+    }
+    if (status != TFM_OK) return status;
+    if (n && first == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
+    item->first_id = used, item->length = n;
+    w->ids.size += (size_t)n * sizeof *to.ids;
+    return TFM_OK;
+}
+
+/* Reads the result of a row. */
+static tfm_status tfm__item_read(tfm__worker *w, tfm__item *item, int32_t row, tfm_error *err) {
+    tfm_result result;
+    size_t size = 0;
+    TFM__TRY(tfm_result_get(w->session, row, 0, &result, err));
+    if (result.status != TFM_OK) return tfm__fail(err, result.status, "%m", result.message);
+    item->tokens = result.length;
+    item->is_cut = item->left_out || result.left_out || result.finish == TFM_FINISH_HIT_LENGTH;
+    TFM__TRY(tfm_result_text(w->session, row, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, err));
+    TFM__TRY(tfm__buffer_reserve(w->of, &item->out, size + 1, err));
+    TFM__TRY(tfm_result_text(w->session, row, 0, TFM_TEXT_FORM_TEXT, item->out.data, size + 1,
+                             &size, err));
+    item->out.size = size;
+    return TFM_OK;
+}
+
+/* Adds what an item needs of a session. */
+static void tfm__need_add(tfm__need *need, const tfm__item *item) {
+    const tfm_request *r = &item->at.request;
+    int64_t more = (int64_t)r->prefix.n + r->prompt.n;
+    need->source = (int32_t)tfm__max(need->source, tfm__min(item->length, INT32_MAX / 4));
+    need->more = (int32_t)tfm__max(need->more, tfm__min(more, INT32_MAX / 4));
+    need->has_drafts |= r->draft.n > 0;
+}
+
+/* Translates n items together; in two halves if there is too little memory. */
+static void tfm__batch_run(tfm__worker *w, void **items, int32_t n) {
+    tfm_translator *t = w->of;
+    tfm_decode_options o = t->decode;
+    tfm__need need = {n, 1, 0, 0};
+    tfm_request *requests = NULL;
+    tfm_status status;
+    int32_t i;
+    for (i = 0; i < n; i++) tfm__need_add(&need, (const tfm__item *)items[i]);
+    status = tfm__buffer_reserve(t, &w->requests, (size_t)n * sizeof *requests, &w->err);
+    if (status == TFM_OK) status = tfm__worker_fit(w, &need, &w->err);
+    requests = (tfm_request *)(void *)w->requests.data;
+    for (i = 0; status == TFM_OK && i < n; i++)
+        requests[i] = ((const tfm__item *)items[i])->at.request;
+    o.skip_errors = 1;
+    if (status == TFM_OK) status = tfm_session_decode(w->session, requests, n, &o, &w->err);
+    if (status == TFM_E_MEMORY && n > 1) {
+        tfm__batch_run(w, items, n / 2);
+        tfm__batch_run(w, items + n / 2, n - n / 2);
+        return;
+    }
+    for (i = 0; i < n; i++) {
+        tfm__item *item = (tfm__item *)items[i];
+        tfm_status its = status == TFM_OK ? tfm__item_read(w, item, i, &w->err) : status;
+        if (its != TFM_OK) tfm__item_fail(t, item, its, w->err.text);
+    }
+}
+
+/* Orders items by length, the longest first: the last batches are then short, during which other
+   threads may have nothing to do. */
+static int tfm__item_compare(const void *a, const void *b) {
+    const tfm__item *x = (const tfm__item *)a, *y = (const tfm__item *)b;
+    if (x->length != y->length) return x->length < y->length ? 1 : -1;
+    return x < y ? -1 : x > y;
+}
+
+/* Does a job: n items of similar length, in one batch unless they are too long. */
+static void tfm__job_run(tfm__worker *w, void **items, int64_t n) {
+    tfm__need need = {0, 1, 0, 0};
+    int64_t i, batches;
+    void **end = items; /* of those that the model reads */
+    w->ids.size = 0;
+    for (i = 0; i < n; i++) {
+        tfm__item *item = (tfm__item *)items[i];
+        tfm_status status = item->is_text ? tfm__item_tokenize(w, item, &w->err) : TFM_OK;
+        if (status != TFM_OK) tfm__item_fail(w->of, item, status, w->err.text);
+        else if (!item->is_text || item->length) {
+            tfm__need_add(&need, item);
+            items[i] = *end, *end++ = item;
+        }
+    }
+    tfm__sort(items, end - items, tfm__item_compare);
+    for (i = 0; i < end - items; i++) {
+        tfm__item *item = (tfm__item *)items[i];
+        if (!item->is_text) continue;
+        item->at.request.text = tfm_text_make(NULL, 0);
+        item->at.request.ids = tfm_ids_make(
+            (const int32_t *)(const void *)(w->ids.data + item->first_id), (int32_t)item->length);
+    }
+    for (; items < end; items += need.rows) {
+        need.source = 1, need.rows = (int32_t)tfm__min(end - items, w->of->max_batch);
+        tfm__need_add(&need, (const tfm__item *)items[0]);
+        if (tfm__worker_rows(w, &need, &need.rows, NULL) != TFM_OK) need.rows = 1; /* it fails */
+        batches = (end - items + need.rows - 1) / need.rows; /* of about the same size */
+        need.rows = (int32_t)((end - items + batches - 1) / batches);
+        tfm__batch_run(w, items, need.rows);
+    }
+}
+
+/* ---- windows ---- */
+
+/* Adds a sentence to the text that is being joined. Returns what done returns at a text's end. */
+static int tfm__item_join(tfm_translator *t, const tfm__item *item) {
+    tfm_translated *r = &t->result;
+    tfm__buffer *b = &t->joined;
+    tfm_status status = item->status;
+    tfm_error inner;
+    tfm_request request = item->at.request;
+    if (item->at.number <= 1) {
+        int64_t number = r->number;
+        memset(r, 0, sizeof *r);
+        r->number = number, b->size = 0, t->failure.status = TFM_OK;
+    }
+    r->sentences++, r->blank += status == TFM_OK && !item->tokens, r->cut += item->is_cut;
+    r->tokens += item->tokens;
+    (void)tfm__fail(&inner, status, "%m", tfm_status_text(status));
+    if (item->out.size && status != TFM_OK) {
+        size_t n = (size_t)tfm__min((int64_t)item->out.size, (int64_t)sizeof inner.text - 1);
+        memcpy(inner.text, item->out.data, n), inner.text[n] = 0;
+    }
+    if (t->failure.status == TFM_OK && status == TFM_OK && item->out.size) {
+        tfm_text between = tfm__sentence_between(b->data, b->size, item->at.between);
+        status = tfm__buffer_append(t, b, between.data, between.size, &inner);
+        if (status == TFM_OK)
+            status = tfm__buffer_append(t, b, item->out.data, item->out.size, &inner);
+        if (status == TFM_OK) status = tfm__buffer_reserve(t, b, b->size + 1, &inner);
+    }
+    if (t->failure.status == TFM_OK && status != TFM_OK) {
+        tfm__splitter at = item->at;
+        (void)tfm__splitter_fail(&at, status, inner.text, &t->failure);
+    }
+    if (!item->at.is_last) return 0;
+    if (item->is_text) request.text = item->whole, request.ids = tfm_ids_make(NULL, 0);
+    r->request = &request;
+    r->status = t->failure.status, r->message = r->status == TFM_OK ? "" : t->failure.text;
+    r->text = tfm_text_make("", 0);
+    if (r->status == TFM_OK && b->size) b->data[b->size] = 0, r->text.data = b->data;
+    if (r->status == TFM_OK) r->text.size = b->size;
+    {
+        int stop = t->done(t->user, r);
+        r->number++;
+        return stop;
+    }
+}
+
+/* Joins the oldest windows whose jobs are all done, if no other thread does. Holds the mutex. */
+static void tfm__windows_finish(tfm_translator *t) {
+    while (!t->is_ending && t->finished != t->given) {
+        tfm__window *w = &t->windows[t->finished % TFM__WINDOWS];
+        int is_stopped = t->is_stopped;
+        int64_t i;
+        if (w->left) return;
+        t->is_ending = 1;
+        tfm__unlock(t);
+        for (i = 0; i < w->n && !is_stopped; i++)
+            is_stopped = tfm__item_join(t, (tfm__item *)(void *)w->items.data + i) != 0;
+        tfm__lock(t);
+        t->is_ending = 0, t->is_stopped = is_stopped;
+        t->finished++;
+        tfm__changed(t);
+    }
+}
+
+/* Does a job of a window. Holds the mutex, but not while it works. */
+static void tfm__window_work(tfm__worker *worker, tfm__window *w, int64_t job) {
+    tfm_translator *t = worker->of;
+    int64_t first = job * w->job_items, n = tfm__min(w->job_items, w->n - first);
+    int is_stopped = t->is_stopped;
+    tfm__unlock(t);
+    if (!is_stopped) tfm__job_run(worker, (void **)(void *)w->sorted.data + first, n);
+    tfm__lock(t);
+    w->left--;
+    tfm__windows_finish(t);
+}
+
+/* Does jobs, those of older windows first, until none is left. Holds the mutex. */
+static void tfm__windows_work(tfm__worker *worker) {
+    tfm_translator *t = worker->of;
+    uint64_t i;
+    for (i = t->finished; i != t->given; i++) {
+        tfm__window *w = &t->windows[i % TFM__WINDOWS];
+        if (w->next * w->job_items >= w->n) continue;
+        tfm__window_work(worker, w, w->next++);
+        i = t->finished - 1; /* look at all again */
+    }
+}
+
+#ifdef TFM__THREADS
+static TFM__THREAD_MAIN tfm__worker_main(void *worker) {
+    tfm__worker *w = (tfm__worker *)worker;
+    tfm__lock(w->of);
+    for (;;) {
+        tfm__windows_work(w);
+        if (w->of->is_closed) break;
+        tfm__await(w->of);
+    }
+    tfm__unlock(w->of);
+    return 0;
+}
+#endif
+
+/* Adds the next sentence of t->reading to a window. */
+static tfm_status tfm__window_add(tfm_translator *t, tfm__window *w, tfm_text whole, size_t *bytes,
+                                  tfm_error *err) {
+    const tfm_request *r = &t->reading.request;
+    const tfm_tensor *vectors = r->memory ? r->memory : r->embeddings;
+    tfm__buffer out;
+    tfm__item *item;
+    size_t size = (size_t)w->n * sizeof *item;
+    TFM__TRY(tfm__buffer_reserve(t, &w->items, size + sizeof *item, err));
+    item = (tfm__item *)(void *)w->items.data + w->n;
+    if (w->items.size == size) memset(item, 0, sizeof *item), w->items.size += sizeof *item;
+    tfm__splitter_next(&t->reading);
+    if (item->out.room > TFM__ITEM_BYTES) tfm__buffer_free(t, &item->out);
+    out = item->out, out.size = 0;
+    memset(item, 0, sizeof *item);
+    item->at = t->reading, item->whole = whole, item->out = out;
+    item->is_text = r->text.data && !r->ids.data && !r->ids.n && !vectors;
+    item->length = item->is_text ? (int64_t)r->text.size
+                   : vectors     ? tfm__max(vectors->dims[0], 1)
+                                 : r->ids.n;
+    *bytes += r->text.size;
+    w->n++;
+    return TFM_OK;
+}
+
+/* Where a run gets its requests. */
+typedef struct tfm__input {
+    tfm_translator_next next;
+    void *user;
+    tfm_text whole; /* of the request in t->reading */
+    int more;       /* 0: the input has ended */
+} tfm__input;
+
+/* Reads requests until the window is full or the input pauses or ends, and sorts the window. */
+static tfm_status tfm__window_fill(tfm_translator *t, tfm__window *w, tfm__input *in,
+                                   tfm_error *err) {
+    size_t bytes = 0;
+    int64_t i, most = (int64_t)t->max_batch * TFM__WINDOW_BATCHES;
+    tfm_status status = TFM_OK;
+    void **sorted;
+    for (w->n = 0; status == TFM_OK && w->n < most && bytes < TFM__WINDOW_BYTES;) {
+        if (t->reading.is_last) {
+            tfm_request request;
+            int got;
+            memset(&request, 0, sizeof request);
+            got = in->next(in->user, &request);
+            in->more = got != 0;
+            if (got <= 0) break;
+            in->whole = request.text;
+            tfm__splitter_begin(&t->reading, t->model, t->sentences, &request);
+        }
+        status = tfm__window_add(t, w, in->whole, &bytes, err);
+    }
+    if (status == TFM_OK)
+        status = tfm__buffer_reserve(t, &w->sorted, (size_t)(w->n + 1) * sizeof *sorted, err);
+    if (status != TFM_OK) return w->n = 0, status;
+    sorted = (void **)(void *)w->sorted.data;
+    for (i = 0; i < w->n; i++) sorted[i] = (tfm__item *)(void *)w->items.data + i;
+    tfm__sort(sorted, w->n, tfm__item_compare);
+    return TFM_OK;
+}
+
+/* Divides a window into jobs, and gives it to the workers. A job is a batch, or less if a thread
+   would get none. */
+static void tfm__window_give(tfm_translator *t, tfm__window *w) {
+    int64_t share = (w->n + t->threads - 1) / t->threads;
+    w->job_items = tfm__min(share, t->max_batch);
+    w->left = (w->n + w->job_items - 1) / w->job_items, w->next = 0;
+#ifdef TFM__THREADS
+    while (w->left > 1 && t->threads > 1 && t->n_started < t->threads &&
+           tfm__thread_start(&t->workers[1 + t->n_started].thread, tfm__worker_main,
+                             &t->workers[1 + t->n_started]))
+        t->n_started++;
+#endif
+    tfm__lock(t);
+    if (!t->n_started) {
+        t->given++;
+        tfm__windows_work(&t->workers[0]);
+    } else if (w->left == 1 && t->given == t->finished) {
+        t->given++, w->next = 1;
+        tfm__window_work(&t->workers[0], w, 0);
+    } else {
+        t->given++;
+        tfm__changed(t);
+    }
+    tfm__unlock(t);
+}
+
+static tfm_status tfm__translator_run(tfm_translator *t, tfm__input *in, tfm_translator_done done,
+                                      void *user, tfm_error *err) {
+    tfm_status status = TFM_OK;
+    int is_stopped = 0;
+    if (!t || !in->next || !done)
+        return tfm__fail(err, TFM_E_ARGUMENT, "translator, requests, next or done is NULL");
+    t->done = done, t->user = user, t->is_stopped = 0, t->result.number = 0;
+    t->reading.is_last = 1;
+    for (in->more = 1; in->more && status == TFM_OK && !is_stopped;) {
+        tfm__window *w = &t->windows[t->given % TFM__WINDOWS];
+        tfm__lock(t);
+        while (t->given - t->finished == TFM__WINDOWS) tfm__await(t);
+        is_stopped = t->is_stopped;
+        tfm__unlock(t);
+        if (!is_stopped) status = tfm__window_fill(t, w, in, err);
+        if (!is_stopped && w->n) tfm__window_give(t, w);
+    }
+    tfm__lock(t);
+    while (t->given != t->finished) tfm__await(t);
+    tfm__unlock(t);
+    return status;
+}
+
+/* ---- the calls ---- */
+
+TFM_DEF tfm_status tfm_translator_create(tfm_translator **translator, const tfm_model *model,
+                                         const tfm_translator_options *options, tfm_error *err) {
+    tfm_translator_options o;
+    tfm_translator *t;
+    tfm_allocator allocator;
+    void *memory = NULL;
+    tfm__need least = {1, 1, 0, 0};
+    tfm_status status;
+    int32_t i, ways;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    if (!translator || !model) return tfm__fail(err, TFM_E_ARGUMENT, "translator or model is NULL");
+    if (!model->config.has_text && model->config.src_vocab_size)
+        return tfm__fail(err, TFM_E_NO_TEXT,
+                         "the model has no vocabularies: use a session, or convert it with them");
+    if (o.threads < 0 || o.threads > TFM__MOST_THREADS || o.max_batch < 0 || o.max_source < 0 ||
+        o.max_batch > INT32_MAX / (64 * TFM__WINDOW_BATCHES))
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "threads %d, max_batch %d, max_source %d: one is out of range, expected 0 "
+                         "or more, and at most %d threads",
+                         o.threads, o.max_batch, o.max_source, (int32_t)TFM__MOST_THREADS);
+    TFM__TRY(tfm__check_choice((int)o.sentences, &tfm__sentences_words, "sentences", "", err));
+    if (!o.allocator) o.allocator = &model->pool.allocator;
+    TFM__TRY(tfm__choose_allocator(&allocator, o.allocator, err));
+    TFM__TRY(tfm__allocate(&allocator, (int64_t)sizeof *t, &memory, err));
+    t = (tfm_translator *)memory;
+    memset(t, 0, sizeof *t);
+    t->model = model, t->allocator = allocator, t->held = t->peak = sizeof *t;
+#ifdef TFM__THREADS
+    if (!tfm__mutex_init(&t->mutex, &t->changed)) {
+        allocator.release(allocator.user, t);
+        return tfm__fail(err, TFM_E_MEMORY, "no mutex or condition variable for threads");
+    }
+#else
+    o.threads = 1;
+#endif
+    t->decode = o.decoding ? *o.decoding : model->decoding;
+    t->sentences = o.sentences ? o.sentences : model->config.sentences;
+    t->threads = o.threads ? o.threads : 1, t->max_batch = o.max_batch ? o.max_batch : 64;
+    t->max_source = o.max_source ? o.max_source : 4096;
+    if (model->config.max_source_positions)
+        t->max_source = (int32_t)tfm__min(t->max_source, model->config.max_source_positions);
+    t->batch_bytes = tfm__batch_bytes(&model->config, t->max_batch);
+    t->share = o.memory / (size_t)(t->threads > 1 ? t->threads + 1 : 1);
+    t->language = model->config.src_language ? TFM__LANGUAGE_UNSET : -1;
+    t->forced = model->config.tgt_language_forced ? TFM__LANGUAGE_UNSET : model->config.forced;
+    ways = t->decode.beam > 1 ? t->decode.beam : 1;
+    if (t->decode.alternatives > 0 && t->decode.alternatives <= INT32_MAX / ways)
+        ways *= t->decode.alternatives;
+    t->limits.max_beam = (int32_t)tfm__max(t->decode.samples, tfm__max(ways, t->decode.n_best));
+    t->limits.cache = o.cache;
+    t->limits.attention = t->decode.coverage_penalty != 0;
+    t->limits.max_shortlist = t->decode.lexical_shortlist ? model->config.tgt_vocab_size
+                                                          : t->decode.n_shortlist;
+    for (i = 0; i <= TFM__MOST_THREADS; i++) {
+        tfm__worker *w = &t->workers[i];
+        w->of = t, w->allocator.user = w;
+        w->allocator.allocate = tfm__block_allocate, w->allocator.release = tfm__block_release;
+    }
+    status = tfm__worker_fit(&t->workers[0], &least, err);
+    if (status == TFM_OK && (o.source_language || o.target_language))
+        status =
+            tfm_languages_set(t->workers[0].session, o.source_language, o.target_language, err);
+    if (status == TFM_OK) {
+        tfm_decode_options checked = t->decode;
+        if (!checked.n_end_ids && model->config.end >= 0)
+            checked.end_ids = &model->config.end, checked.n_end_ids = 1;
+        status = tfm__search_check_options(t->workers[0].session, &checked, err);
+        t->language = t->workers[0].session->text.language;
+        t->forced = t->workers[0].session->search.forced;
+    }
+    if (status == TFM_OK) *translator = t;
+    else tfm_translator_free(t);
+    return status;
+}
+
+TFM_DEF void tfm_translator_free(tfm_translator *translator) {
+    tfm_translator *t = translator;
+    tfm__window *w;
+    size_t at;
+    int32_t i;
+    if (!t) return;
+#ifdef TFM__THREADS
+    tfm__lock(t);
+    t->is_closed = 1;
+    tfm__changed(t);
+    tfm__unlock(t);
+    while (t->n_started > 0) tfm__thread_join(t->workers[t->n_started--].thread);
+#endif
+    for (i = 0; i <= TFM__MOST_THREADS; i++) {
+        tfm_session_free(t->workers[i].session);
+        tfm__buffer_free(t, &t->workers[i].block), tfm__buffer_free(t, &t->workers[i].ids);
+        tfm__buffer_free(t, &t->workers[i].scratch), tfm__buffer_free(t, &t->workers[i].requests);
+    }
+    for (w = t->windows; w < t->windows + TFM__WINDOWS; w++) {
+        for (at = 0; at < w->items.size; at += sizeof(tfm__item))
+            tfm__buffer_free(t, &((tfm__item *)(void *)(w->items.data + at))->out);
+        tfm__buffer_free(t, &w->items), tfm__buffer_free(t, &w->sorted);
+    }
+    tfm__buffer_free(t, &t->joined);
+#ifdef TFM__THREADS
+    tfm__mutex_destroy(&t->mutex, &t->changed);
+#endif
+    t->allocator.release(t->allocator.user, t);
+}
+
+TFM_DEF tfm_status tfm_translator_pull(tfm_translator *translator, tfm_translator_next next,
+                                       tfm_translator_done done, void *user, tfm_error *err) {
+    tfm__input in = {NULL, NULL, {NULL, 0}, 0};
+    in.next = next, in.user = user;
+    return tfm__translator_run(translator, &in, done, user, err);
+}
+
+/* Requests of an array. */
+typedef struct tfm__request_list {
+    const tfm_request *next, *end;
+} tfm__request_list;
+
+static int tfm__request_list_next(void *user, tfm_request *request) {
+    tfm__request_list *list = (tfm__request_list *)user;
+    if (list->next == list->end) return 0;
+    *request = *list->next++;
+    return 1;
+}
+
+TFM_DEF tfm_status tfm_translator_run(tfm_translator *translator, const tfm_request *requests,
+                                      int64_t n, tfm_translator_done done, void *user,
+                                      tfm_error *err) {
+    tfm__request_list list = {requests, requests};
+    tfm__input in = {NULL, NULL, {NULL, 0}, 0};
+    if (n < 0 || (n && !requests))
+        return tfm__fail(err, TFM_E_ARGUMENT, "requests is NULL, or n is negative");
+    if (n) list.end += n;
+    in.next = tfm__request_list_next, in.user = &list;
+    return tfm__translator_run(translator, &in, done, user, err);
+}
+
+TFM_DEF size_t tfm_translator_bytes(const tfm_translator *translator) {
+    tfm_translator *t = (tfm_translator *)(uintptr_t)(const void *)translator; /* its mutex */
+    size_t peak;
+    if (!t) return 0;
+    tfm__lock(t);
+    peak = t->peak;
+    tfm__unlock(t);
+    return peak;
+}
 #endif /* TRANSFORMER_NO_TEXT */
 
 /* >>vectors =======================================================================================

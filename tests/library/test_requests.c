@@ -301,6 +301,53 @@ static void bad_paragraphs(void) {
     }
 }
 
+/* tfm_translate_batch once gave all sentences of a text to the model as one source, with status 0:
+   of eight sentences it made 144 words of nonsense. */
+static void batches_of_paragraphs(void) {
+    static const char *const eight = "Guten Tag. Wo ist der Bahnhof? Heute ist Montag. Danke! Ich "
+                                     "gehe jetzt nach Hause. Der Zug "
+                                     "kommt morgen. Das Wetter ist gut. Wir haben Zeit.";
+    static const int32_t batches[] = {3, 4, 40};
+    tfm_request requests[3];
+    tfm_text out[3], again[3];
+    tfm_decode_options o;
+    tfm_result r;
+    char text[OUT], one[3][OUT], copy[OUT];
+    int k, i, same = 1;
+    SECTION("texts of several sentences in a batch");
+    requests[0] = request_of(eight), requests[1] = request_of("Danke!");
+    requests[2] = request_of("Guten Tag. Danke!\nIch gehe jetzt nach Hause.");
+    for (k = 0; k < 3; k++) {
+        tfm_session *s = session_of(german, batches[k], 64);
+        for (i = 0; i < 3; i++) must(tfm_translate(s, requests[i].text.data, one[i], OUT, &err));
+        must(tfm_translate_batch(s, requests, 3, NULL, out, text, OUT, &err));
+        must(tfm_translation_get(s, again, copy, tfm_translation_size(s), &err));
+        for (i = 0; i < 3; i++)
+            same &= strcmp(out[i].data, one[i]) == 0 && out[i].size == strlen(one[i]) &&
+                    again[i].size == out[i].size && strcmp(again[i].data, out[i].data) == 0;
+        CHECK(same && out[0].size > 100 && out[0].size < 300, "as tfm_translate has them: %s",
+              out[0].data);
+        CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "no results");
+        memset(&o, 0, sizeof o), o.skip_errors = 1;
+        requests[1] = request_of("Guten Tag. Wo \xff ist der Bahnhof?");
+        must(tfm_translate_batch(s, requests, 3, &o, out, text, OUT, &err));
+        CHECK(strcmp(out[0].data, one[0]) == 0 && strcmp(out[2].data, one[2]) == 0 && !out[1].size,
+              "one that fails is empty, and the others are translated");
+        must(tfm_result_get(s, 1, 0, &r, &err));
+        CHECK(r.status == TFM_E_UTF8 && strcmp(r.message, "text is not UTF-8 at byte 14") == 0,
+              "its result says why: %s", r.message);
+        must(tfm_result_get(s, 2, 0, &r, &err));
+        CHECK(r.status == TFM_OK && r.finish == TFM_FINISH_BLANK, "and the others' nothing else");
+        o.skip_errors = 0, requests[1] = request_of("Danke! Wo \xff?");
+        strcpy(text, "before");
+        CHECK_FAILS(tfm_translate_batch(s, requests, 3, &o, out, text, OUT, &err), TFM_E_UTF8,
+                    "request 1: text is not UTF-8 at byte 10");
+        CHECK(strcmp(text, "before") == 0, "no output is written");
+        requests[1] = request_of("Danke!");
+        tfm_session_free(s);
+    }
+}
+
 /* A label counts for all sentences; a text that is read whole is one source. */
 static void labels_and_switch(void) {
     tiny t = tiny_default();
@@ -369,6 +416,7 @@ int main(void) {
     skipped();
     paragraphs();
     bad_paragraphs();
+    batches_of_paragraphs();
     space_between();
     labels_and_switch();
     tfm_model_free(german);
