@@ -44,22 +44,24 @@
        >>api-modules   4. modules: positions, norm, linear, SSRU, attention, layers, stacks, masks
        >>api-files     5. safetensors files
        >>api-model     6. models
-       >>api-session   7. sessions: encode, forward; search: start, step, results, scores, attention
-       >>api-text      8. text: tokenize, translate
+       >>api-translator 7. translators
+       >>api-session   8. sessions: encode, forward; search: start, step, results, scores, attention
+       >>api-text      9. text: tokenize, translate
        implementation
-       >>base          9. includes, sizes, messages    >>config        22. the model's config
-       >>memory        10. allocator, pool, arena      >>weights       23. named tensors to a model
-       >>tensors       11. tensors and views of them   >>session       24. sessions
-       >>threads       12. threads                     >>search        25. beam search, sampling
-       >>kernels       13. kernel sets, plain loops    >>tokenizers    26. the kinds of text
-       >>packed        14. packed weights, products    >>vocabulary    27. words, characters, bytes
-       >>positions     15. positional encodings        >>sentencepiece 28. SentencePiece
-       >>modules       16. norm, linear, FFN, SSRU     >>bytebpe       29. byte-level BPE
-       >>attention     17. masks and attention         >>added         30. added tokens
-       >>stack         18. layers and stacks           >>sentences     31. where sentences end
-       >>utf8          19. UTF-8                       >>text          32. text in, text out
-       >>json          20. JSON                        >>vectors       33. vector kernels, template
-       >>safetensors   21. the file format             >>history       revision history, licence
+       >>base          10. includes, sizes, messages   >>config        23. the model's config
+       >>memory        11. allocator, pool, arena      >>weights       24. named tensors to a model
+       >>tensors       12. tensors and views of them   >>session       25. sessions
+       >>threads       13. threads                     >>search        26. beam search, sampling
+       >>kernels       14. kernel sets, plain loops    >>tokenizers    27. the kinds of text
+       >>packed        15. packed weights, products    >>vocabulary    28. words, characters, bytes
+       >>positions     16. positional encodings        >>sentencepiece 29. SentencePiece
+       >>modules       17. norm, linear, FFN, SSRU     >>bytebpe       30. byte-level BPE
+       >>attention     18. masks and attention         >>added         31. added tokens
+       >>stack         19. layers and stacks           >>sentences     32. where sentences end
+       >>utf8          20. UTF-8                       >>text          33. text in, text out
+       >>json          21. JSON                        >>translator    34. translators
+       >>safetensors   22. the file format             >>vectors       35. vector kernels, template
+                                                       >>history       revision history, licence
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
    K key width of a head, W value width of a head, F feed-forward width, V vocabulary, N layers,
@@ -108,13 +110,17 @@
    to the model as it is. If a sentence fails, its text fails, and the message has the number of the
    sentence, counted from 1, and its place in the text.
 
-   With a session you hold the memory: its limits are yours, and so is the buffer.
+   With a session you hold the memory: you choose its limits, and give it a buffer.
 
        tfm_request requests[2];
        tfm_text out[2];
+       limits.max_batch = 2;
+       limits.decoding = tfm_model_decoding(model);    zeros are greedy decoding here
+       tfm_session_create(&session, model, &limits, &err);
        requests[0] = tfm_request_text("Guten Tag.", 10);
        requests[1] = tfm_request_text(line, strlen(line)), requests[1].seed = 7;
        status = tfm_translate_batch(session, requests, 2, NULL, out, buffer, sizeof buffer, &err);
+       tfm_session_free(session);
 
    If your buffer is too small, tfm_translation_size says how many bytes you need, and
    tfm_translation_get writes the translations without a second decode.
@@ -463,7 +469,7 @@
        TRANSFORMER_STATIC       functions are static, so that two copies can be in one program
        TFM_DEF                  the linkage of public functions (default: extern)
        TRANSFORMER_NO_STDIO     leaves out the file functions and stdio.h
-       TRANSFORMER_NO_TEXT      leaves out vocabularies, SentencePiece and all of section 8
+       TRANSFORMER_NO_TEXT      leaves out vocabularies and the functions of sections 7 and 9
        TRANSFORMER_LIBRARY      the implementation is in a library that was compiled elsewhere:
                                 TRANSFORMER_IMPLEMENTATION then does nothing, and loading a model
                                 first calls tfm_sizes_check
@@ -1191,14 +1197,14 @@ typedef struct tfm_translated {
     int64_t tokens; /* tokens of their translations */
 } tfm_translated;
 
-/* Gets a result, in the order of the requests, from one thread at a time, which need not be the
-   one that called tfm_translator_run. Returns 0, or anything else to end the run. */
+/* Gets a result, in the order of the requests. Returns 0, or anything else to end the run. One
+   thread at a time calls these functions, but `done` not always the thread that called
+   tfm_translator_run. */
 typedef int (*tfm_translator_done)(void *user, const tfm_translated *result);
 
 /* Fills in the next request, which is all zero, and returns 1; at the end returns 0. What the
    request points to must stay valid until its result. May return -1 if it would have to wait for
-   input: everything before is then translated, and the next call may wait. Called by the thread
-   that called tfm_translator_pull. */
+   input: the results of all requests so far then come before the next call, which may wait. */
 typedef int (*tfm_translator_next)(void *user, struct tfm_request *request);
 
 #ifndef TRANSFORMER_NO_TEXT
@@ -1226,7 +1232,7 @@ TFM_DEF size_t tfm_translator_bytes(const tfm_translator *translator);
 #endif
 
 /* >>api-session ===================================================================================
-   7. SESSIONS
+   8. SESSIONS
    A session is one decode with its memory. You choose its limits when you create it. Only one
    thread may use it at a time.
    ============================================================================================== */
@@ -1656,7 +1662,7 @@ TFM__CALLER tfm_status tfm__caller_load_file(tfm_model **model, const char *path
 #endif
 
 /* >>api-text ======================================================================================
-   8. TEXT
+   9. TEXT
    Texts are UTF-8. The vocabularies of the model file turn them into ids and back.
    ============================================================================================== */
 #ifndef TRANSFORMER_NO_TEXT
@@ -1823,7 +1829,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
        tfm__join                ids to text                                     >>text */
 
 /* >>base ==========================================================================================
-   9. INCLUDES, CHECKED SIZES, MESSAGES
+   10. INCLUDES, CHECKED SIZES, MESSAGES
    Relies on nothing. Every size that comes from a caller or a file is multiplied and added by
    tfm__mul and tfm__add. Every failure is made by tfm__fail, and TFM__TRY hands it on.
    Names: tfm_ public, tfm__ private, TFM_ macros; nothing else leaks.
@@ -2183,7 +2189,7 @@ static int64_t tfm__lower_bound(void *const *items, int64_t n, const void *key,
 }
 
 /* >>memory ========================================================================================
-   10. ALLOCATOR, POOL, ARENA
+   11. ALLOCATOR, POOL, ARENA
    tfm__allocate is the one place that calls an allocator. A pool is a list of allocations that are
    freed together: a model, a file's directory. An arena is a stack over memory that somebody else
    holds: a session's one allocation, a caller's scratch. Relies on checked sizes.
@@ -2380,7 +2386,7 @@ static tfm_status tfm__take(tfm_arena *arena, int64_t rows, int64_t columns, siz
     tfm__take(arena, rows, columns, sizeof **(pointer), pointer, err)
 
 /* >>tensors =======================================================================================
-   11. TENSORS AND THE VIEWS THAT MODULES TAKE OF THEM
+   12. TENSORS AND THE VIEWS THAT MODULES TAKE OF THEM
    Public tensors have any rank; inside, everything is tfm__rows: B blocks of L rows of D floats.
    The checks here are what makes the computations behind them safe: after tfm__view or
    tfm__check_shape nobody looks at a tensor's header again.
@@ -2624,7 +2630,7 @@ static void tfm__narrow(unsigned char *bytes, const float *x, tfm_dtype dtype, i
 }
 
 /* >>threads =======================================================================================
-   12. THREADS
+   13. THREADS
    A pass divides its products into parts by rows (if there are many) or columns, and its attention
    by heads. Parts write to different memory and share no sum, so results are the same bits with any
    number of threads. The host's parallel-for runs the parts, or the session's own threads do, which
@@ -2927,7 +2933,7 @@ static int tfm__team_shares(const tfm__team *team, int64_t operations) {
 }
 
 /* >>kernels =======================================================================================
-   13. KERNELS
+   14. KERNELS
    Nearly all time is spent in kernels. A kernel set (tfm__kernels) is a table of functions for one
    instruction set. This section has the types, the choice of a set, and the plain loops, which
    define what each kernel computes. The vector kernels are at the end of the file (>>vectors) and
@@ -3490,7 +3496,7 @@ static const tfm__kernels *tfm__kernel_best(void) { return tfm__kernel_choose(0)
 TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
 
 /* >>packed ========================================================================================
-   14. PACKED WEIGHTS AND PRODUCTS
+   15. PACKED WEIGHTS AND PRODUCTS
    This section alone knows the layout of packed weights, besides the tiles that read them.
 
    A packed matrix [rows, columns] is a sequence of panels of 16 rows. In a panel, each group of
@@ -4308,7 +4314,7 @@ static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float 
 #endif
 
 /* >>positions =====================================================================================
-   15. POSITIONAL ENCODINGS
+   16. POSITIONAL ENCODINGS
    One column at a time, because a column has one frequency. This code rounds to float where PyTorch
    code does (exponent, frequency, angle), unless double_angles is set: at large positions the
    rounding is larger than 1e-5, and a trained model has seen it.
@@ -4387,7 +4393,7 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
 }
 
 /* >>modules =======================================================================================
-   16. NORM, LINEAR, SOFTMAX, FEED-FORWARD, SSRU
+   17. NORM, LINEAR, SOFTMAX, FEED-FORWARD, SSRU
    tfm__X_run computes and cannot fail. tfm__X_view checks a caller's weights and sees them as the
    products do. The public functions do both; the stacks (>>stack) compute after one check of all.
    ============================================================================================== */
@@ -4656,7 +4662,7 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
 }
 
 /* >>attention =====================================================================================
-   17. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
+   18. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
    Masks apply in tfm__attend_count_keys and tfm__attend_mask alone. There are two loops:
    tfm__attend_heads goes query by query, over rows or the ancestries of a cache. tfm__attend_tiles
    takes many queries at once and packs keys and values, for encoders. It adds blocks of keys with a
@@ -5685,7 +5691,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
 }
 
 /* >>stack =========================================================================================
-   18. LAYERS AND STACKS
+   19. LAYERS AND STACKS
    A layer works in place on the residual stream x [B*L, D]. The same decoder layer serves the
    teacher-forced pass (all positions at once, keys and values in scratch or in the session's cache)
    and the step (one position, appended to the cache).
@@ -6091,7 +6097,7 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
 #endif
 
 /* >>utf8 ==========================================================================================
-   19. UTF-8
+   20. UTF-8
    Used by the JSON reader, the vocabularies and the tokenizers. Relies on nothing.
    ============================================================================================== */
 
@@ -6147,7 +6153,7 @@ static char *tfm__utf8_put(char *out, uint32_t c) {
 }
 
 /* >>json ==========================================================================================
-   20. JSON
+   21. JSON
    A strict reader that walks the text once and builds nothing. The text must be valid UTF-8. Each
    function skips whitespace first. At a fault it returns 0, or -1 if it counts, and leaves `at` on
    the faulty byte.
@@ -6366,7 +6372,7 @@ static int tfm__json_element(tfm__json *j) {
 }
 
 /* >>safetensors ===================================================================================
-   21. THE FILE FORMAT
+   22. THE FILE FORMAT
    A file is 8 bytes of header length, a JSON header, and the data. All rules of the format are
    checked before a pointer is handed out: JSON, UTF-8, unique names, types, shapes (no product may
    overflow) and offsets (inside the data, without a hole, an overlap or a rest). Memory is in
@@ -6857,7 +6863,7 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
 }
 
 /* >>config ========================================================================================
-   22. THE MODEL'S CONFIG
+   23. THE MODEL'S CONFIG
    Two tables have a row for each field: of tfm_config, and of the decode options that a file may
    state. The reader, the defaults, and the checks of ids, shapes and sizes use these rows, so a new
    field needs one row and a member of the public struct. Relies on JSON.
@@ -7267,7 +7273,7 @@ static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__confi
 }
 
 /* >>weights =======================================================================================
-   23. FROM NAMED TENSORS TO A MODEL
+   24. FROM NAMED TENSORS TO A MODEL
    The loader asks for every tensor by name, and checks its shape against the sizes known so far. A
    tensor for which it never asked is an error: a misspelt name, or a part of a model that this
    library does not compute. Relies on the checks of >>safetensors and on >>config.
@@ -8181,7 +8187,7 @@ TFM_DEF void tfm_model_free(tfm_model *model) {
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &model->config; }
 
 /* >>session =======================================================================================
-   24. SESSIONS
+   25. SESSIONS
    One arena holds everything. A pass works on a group of rows that fits the scratch, so memory has
    a bound for any batch. A row's results are the same bits in every batch, because no sum has terms
    of two rows.
@@ -9024,7 +9030,7 @@ static void tfm__generator_run(const tfm_session *s, const tfm__rows *out, const
 }
 
 /* >>search ========================================================================================
-   25. DECODING
+   26. DECODING
    Beam search, sampling and alternatives share this code. A running hypothesis has a row of the KV
    cache. Each step records its new token and a back-pointer: the row of the hypothesis that the
    token extends. When hypotheses fork or end, nothing is copied: keys and values stay in the row in
@@ -9811,12 +9817,18 @@ static tfm_status tfm__shortlist_check(const tfm_session *s, const tfm_decode_op
     return TFM_OK;
 }
 
+/* Returns how many hypotheses of a sentence a session must hold. */
+static int64_t tfm__hypotheses(const tfm_decode_options *o) {
+    int64_t beam = tfm__max(1, o->beam) * tfm__max(1, o->alternatives);
+    return tfm__max(beam, tfm__max(o->samples, o->n_best));
+}
+
 /* Checks all options that do not depend on a sentence. */
 static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_decode_options *o,
                                             tfm_error *err) {
     const tfm_config *c = &s->model->config;
     int32_t V = c->tgt_vocab_size;
-    int64_t beam = tfm__max(1, o->beam), hypotheses = beam, best = 1;
+    int64_t beam = tfm__max(1, o->beam), hypotheses = tfm__hypotheses(o), best = 1;
     TFM__TRY(tfm__check_decode_fields(o, "", err));
     if (beam > 1 && !o->alternatives)
         best = tfm__max(beam, (int64_t)floor((double)beam * o->patience + 0.5));
@@ -9829,8 +9841,6 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
     if (o->prefix_bias > 0 && (o->samples || o->alternatives))
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "prefix_bias needs beam search: leave out samples and alternatives");
-    if (o->alternatives) hypotheses *= o->alternatives;
-    hypotheses = tfm__max(hypotheses, tfm__max(o->samples, o->n_best));
     if (hypotheses > s->max_beam)
         return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_beam %d",
                          o->samples            ? "samples"
@@ -10646,7 +10656,7 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_request *re
 #ifndef TRANSFORMER_NO_TEXT
 
 /* >>tokenizers ====================================================================================
-   26. TOKENIZERS
+   27. TOKENIZERS
    The interface that each kind of text implements in a section of its own (>>text has the table of
    all kinds), and what several kinds use.
    ============================================================================================== */
@@ -11050,7 +11060,7 @@ static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id)
 }
 
 /* >>vocabulary ====================================================================================
-   27. VOCABULARIES
+   28. VOCABULARIES
    A vocabulary is the lines of a U8 tensor. The first spelling of a line is the token. The others
    read as the same id: the traditional form of a character, its full-width form. A look-up bisects
    the sorted spellings. A hash table would be slow if a hostile file had many spellings with one
@@ -11515,7 +11525,7 @@ static void tfm__bytes_join(tfm__joined *j, int32_t id) {
 }
 
 /* >>sentencepiece =================================================================================
-   28. SENTENCEPIECE
+   29. SENTENCEPIECE
    The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
    its own model file, which is written as protocol buffers. It gives the same ids as the package
    sentencepiece 0.2.3, also where two ways to cut a text have the same score
@@ -12412,7 +12422,7 @@ static void tfm__spm_join(tfm__joined *j, int32_t id) {
 }
 
 /* >>bytebpe =======================================================================================
-   29. BYTE-LEVEL BPE
+   30. BYTE-LEVEL BPE
    This is GPT-2's tokenizer (Radford et al. 2019). A regular expression cuts a text into words. At
    first each byte of a word is a token. Then two neighbours become one token, again and again:
    those whose merge is the first in the file, and of equal ones the leftmost. The ids are those of
@@ -12719,7 +12729,7 @@ static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
 }
 
 /* >>added =========================================================================================
-   30. ADDED TOKENS
+   31. ADDED TOKENS
    Added tokens are found in a text before the text is cut, as the package tokenizers does: first
    those of the text as it is, then those of the normalized text between them. The leftmost token
    wins, and of several at one place the longest. The text between two tokens is normalized and cut
@@ -12972,7 +12982,7 @@ static tfm_status tfm__lattice_begin(tfm__token_cursor *c, tfm_arena *scratch, t
 }
 
 /* >>sentences =====================================================================================
-   31. SENTENCES
+   32. SENTENCES
    Finds where the sentences of a text end, by rules, for languages with and without spaces. The
    language need not be known. Relies on >>utf8.
 
@@ -13538,7 +13548,7 @@ TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence) {
 }
 
 /* >>text ==========================================================================================
-   32. TEXT IN, TEXT OUT
+   33. TEXT IN, TEXT OUT
    A text is checked to be UTF-8 once, so steps along it cannot fail. Relies on the kinds of text,
    and on the public functions of sessions and decoding.
    ============================================================================================== */
@@ -14116,9 +14126,9 @@ static tfm_text tfm__sentence_between(const char *out, size_t used, tfm_text bet
     return tfm_sentence_space(tfm_text_make(out + used - seen, seen), between);
 }
 
-/* A text in encoder.memory: this, and then the terminated text. The translations of texts of several
-   sentences are collected there: the decoder reads keys and values, so nothing needs the encoder's
-   output. */
+/* A text in encoder.memory: this, and then the terminated text. The translations of texts of
+   several sentences are collected there: the decoder reads keys and values, so nothing needs the
+   encoder's output. */
 typedef struct tfm__kept {
     size_t size;
     tfm_status status; /* of the request; if it failed, the text is the message */
@@ -14383,7 +14393,7 @@ static tfm_status tfm__load_text(tfm__loader *l) {
 
 #ifndef TRANSFORMER_NO_TEXT
 /* >>translator ====================================================================================
-   33. TRANSLATORS
+   34. TRANSLATORS
    The calling thread cuts texts into sentences and fills a window with them. The sentences of a
    window are sorted by length and divided into jobs, which workers take: threads with a session
    each. A window that is alone and has one job is done by the calling thread, whose session shares
@@ -14396,7 +14406,6 @@ enum {
     TFM__WINDOWS = 4,
     TFM__WINDOW_BATCHES = 16,    /* batches of sentences in a window, */
     TFM__WINDOW_BYTES = 1 << 22, /* or fewer, if the sentences have as many bytes */
-    TFM__ITEM_BYTES = 1 << 12,   /* room for a translation that is kept for the next one */
     TFM__DRAFT = 8               /* tokens of a draft that a step verifies */
 };
 
@@ -14417,11 +14426,11 @@ typedef struct tfm__item {
     int32_t tokens;   /* of the translation */
     int is_cut;
     tfm_status status;
-    tfm__buffer out; /* the translation, or the message, not terminated */
+    tfm__buffer out; /* the translation or the message, terminated */
 } tfm__item;
 
 typedef struct tfm__window {
-    tfm__buffer items, sorted; /* of tfm__item, of pointers to them */
+    tfm__buffer items, sorted; /* of tfm__item, and of pointers to them */
     int64_t n, job_items;
     int64_t next, left; /* the job that is taken next; jobs that are not done */
 } tfm__window;
@@ -14450,16 +14459,22 @@ struct tfm_translator {
     size_t share;       /* bytes that a session may take; 0: what it needs */
     size_t batch_bytes; /* bytes that a session of several sentences may take */
     tfm__worker workers[1 + TFM__MOST_THREADS]; /* 0: the calling thread */
-    tfm__splitter reading;                      /* the text that fills windows */
+    struct {                                    /* where a run gets its requests: */
+        tfm_translator_next next;               /* from a function, */
+        const tfm_request *list, *end;          /* or, if it is NULL, from an array */
+        tfm_text whole;                         /* the text that fills windows, */
+        tfm__splitter at;                       /* and its sentences */
+        int more;                               /* 0: the input has ended */
+    } input;
     tfm__window windows[TFM__WINDOWS];
     tfm_translator_done done;
     void *user;
-    tfm_translated result;     /* of the text that is being joined, */
-    tfm_error failure;         /* why it failed, */
-    tfm__buffer joined;        /* and its translation so far */
-    uint64_t given, finished;  /* windows so far */
-    int is_ending, is_stopped; /* a thread joins a window; done has ended the run */
-    int32_t n_started;         /* threads */
+    tfm_translated result;    /* of the text that is being joined, */
+    tfm_error failure;        /* why it failed, */
+    tfm__buffer joined;       /* and its translation so far */
+    uint64_t given, finished; /* windows so far */
+    int is_busy, is_stopped;  /* a thread calls next or done; done has ended the run */
+    int32_t n_started;        /* threads */
 #ifdef TFM__THREADS
     int is_closed;
     tfm__mutex mutex; /* of held, peak, and what changes in windows after they are given */
@@ -14491,7 +14506,7 @@ static void tfm__buffer_free(tfm_translator *t, tfm__buffer *b) {
     memset(b, 0, sizeof *b);
 }
 
-/* Makes room for as many bytes; what is there stays. */
+/* Makes room for as many bytes, and keeps those that are there. */
 static tfm_status tfm__buffer_reserve(tfm_translator *t, tfm__buffer *b, size_t room,
                                       tfm_error *err) {
     tfm__buffer larger = *b;
@@ -14547,108 +14562,90 @@ static size_t tfm__batch_bytes(const tfm_config *c, int32_t max_batch) {
     return bytes < (double)(SIZE_MAX / 2) ? (size_t)bytes : SIZE_MAX / 2;
 }
 
-/* ---- a worker's session ---- */
+/* ---- a job: sentences of similar length ---- */
 
-/* What a batch needs of a session. */
+static int64_t tfm__blocks(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+/* What a batch needs of a session. more: target tokens beside those that the source allows. */
 typedef struct tfm__need {
-    int32_t rows, source, more; /* more: target tokens beside those that the source allows */
+    int64_t source, more;
     int has_drafts;
 } tfm__need;
 
-/* Returns a length at least as large and at most half larger, so that a session fits many batches.
- */
-static int32_t tfm__length_round(int32_t length) {
+/* Returns how many target tokens a session must have room for: never what ends a sentence, because
+   the translation would depend on the batch. */
+static int32_t tfm__need_target(const tfm_translator *t, int64_t source, int64_t more) {
+    int64_t most = t->model->config.max_target_positions, target = t->decode.max_length;
+    if (!target) target = 2 * source + 16;
+    target = tfm__max(target, (int64_t)t->decode.min_length + 1) + more;
+    return (int32_t)tfm__min(target, most ? most : INT32_MAX);
+}
+
+/* Returns a length at least as large, and at most half larger: a session then fits many batches. */
+static int64_t tfm__length_round(int64_t length) {
     int64_t rounded = 16;
     while (rounded < length)
         rounded = rounded + rounded / 2 < length ? 2 * rounded : rounded + rounded / 2;
-    return (int32_t)tfm__min(rounded, INT32_MAX);
+    return rounded;
 }
 
-/* Returns the session that a batch needs. max_target never decides where a sentence ends: the
-   translation would depend on the batch. */
-static tfm_session_options tfm__worker_plan(const tfm__worker *w, const tfm__need *need) {
+/* Sets *n to how many of `left` sentences are translated together: fewer if they are so long that
+   their session would take too much memory, but at least 1. Makes a session for them, if the
+   worker's is too small. */
+static tfm_status tfm__worker_fit(tfm__worker *w, const tfm__need *need, int64_t left, int32_t *n,
+                                  tfm_error *err) {
     const tfm_translator *t = w->of;
-    const tfm_config *c = &t->model->config;
-    tfm_session_options o = t->limits;
-    int64_t most_source = c->max_source_positions ? c->max_source_positions : INT32_MAX / 2 - 8;
-    int64_t most_target = c->max_target_positions ? c->max_target_positions : INT32_MAX;
-    int64_t target = t->decode.max_length;
-    o.max_batch = need->rows;
-    o.max_source = (int32_t)tfm__min(need->source, most_source);
-    if (!target) target = 2 * (int64_t)need->source + 16;
-    target = tfm__max(target, (int64_t)t->decode.min_length + 1) + need->more;
-    o.max_target = (int32_t)tfm__min(target, most_target);
-    if (need->has_drafts) o.max_draft = TFM__DRAFT;
-    o.allocator = &w->allocator;
-    o.threads = w == t->workers ? t->threads : 1;
-    return o;
-}
-
-/* Returns the lengths to which sessions are made. */
-static tfm__need tfm__need_round(tfm__need need) {
-    need.source = tfm__length_round(need.source);
-    if (need.more) need.more = tfm__length_round(need.more);
-    return need;
-}
-
-/* Sets *rows to how many of need->rows sentences fit a session: fewer if they are so long that it
-   would take too many bytes, but at least 1. */
-static tfm_status tfm__worker_rows(const tfm__worker *w, const tfm__need *need, int32_t *rows,
-                                   tfm_error *err) {
-    const tfm_translator *t = w->of;
-    tfm__need n = tfm__need_round(*need);
-    size_t limit = t->share && t->share < t->batch_bytes ? t->share : t->batch_bytes, bytes = 0;
-    for (;;) {
-        tfm_session_options o = tfm__worker_plan(w, &n);
-        double fewer = n.rows / 2;
-        tfm_status status = tfm_session_bytes(t->model, &o, &bytes, n.rows > 1 ? NULL : err);
-        if (n.rows == 1 && status != TFM_OK) return status;
-        if (status == TFM_OK && bytes <= limit) break;
-        if (n.rows == 1 && t->share && bytes > t->share)
-            return tfm__fail(err, TFM_E_MEMORY,
-                             "a sentence of %d tokens takes %i bytes, and each thread has %i of "
-                             "options.memory",
-                             need->source, (int64_t)bytes, (int64_t)t->share);
-        if (n.rows == 1) break;
-        if (status == TFM_OK) fewer = (double)n.rows * (double)limit / (double)bytes;
-        n.rows = fewer < 1 ? 1 : fewer < n.rows - 1 ? (int32_t)fewer : n.rows - 1;
-    }
-    *rows = n.rows;
-    return TFM_OK;
-}
-
-/* Makes sure that the worker's session is large enough; replaces it if not. */
-static tfm_status tfm__worker_fit(tfm__worker *w, const tfm__need *need, tfm_error *err) {
-    tfm__need n = *need;
-    tfm_session_options o = tfm__worker_plan(w, need);
+    const int64_t limit =
+        (int64_t)(t->share && t->share < t->batch_bytes ? t->share : t->batch_bytes);
+    const int64_t most = t->model->config.max_source_positions;
+    const int64_t source = tfm__min(tfm__length_round(need->source), most ? most : INT32_MAX / 4);
     tfm_session *s = w->session;
+    tfm_session_options o = t->limits;
+    size_t bytes = 0;
+    int32_t rows = t->max_batch;
     tfm_status status;
-    if (s && o.max_batch <= s->max_batch && o.max_source <= s->max_source &&
-        o.max_target <= s->max_target && o.max_draft <= s->max_draft)
+    o.max_source = (int32_t)source;
+    o.max_target = tfm__need_target(t, source, need->more ? tfm__length_round(need->more) : 0);
+    o.max_draft = need->has_drafts ? TFM__DRAFT : 0;
+    o.allocator = &w->allocator, o.threads = w == t->workers ? t->threads : 1;
+    *n = 1;
+    for (;;) {
+        double fewer = rows / 2;
+        o.max_batch = rows;
+        status = tfm_session_bytes(t->model, &o, &bytes, err);
+        if (rows == 1 || (status == TFM_OK && (int64_t)bytes <= limit)) break;
+        if (status == TFM_OK) fewer = (double)rows * (double)limit / (double)bytes;
+        rows = fewer < 1 ? 1 : fewer < rows - 1 ? (int32_t)fewer : rows - 1;
+    }
+    if (status != TFM_OK) return status;
+    if (t->share && bytes > t->share)
+        return tfm__fail(err, TFM_E_MEMORY,
+                         "a sentence of %i tokens takes %i bytes, and each thread has %i of "
+                         "options.memory",
+                         need->source, (int64_t)bytes, (int64_t)t->share);
+    *n = (int32_t)tfm__blocks(left, tfm__blocks(left, rows)); /* batches of about the same size */
+    if (s && *n <= s->max_batch && need->source <= s->max_source &&
+        tfm__need_target(t, need->source, need->more) <= s->max_target &&
+        o.max_draft <= s->max_draft)
         return TFM_OK;
     tfm_session_free(s);
     w->session = NULL;
-    for (n.rows = 1; n.rows < need->rows;) n.rows *= 2;
-    TFM__TRY(tfm__worker_rows(w, &n, &n.rows, err));
-    n.rows = (int32_t)tfm__max(n.rows, need->rows);
-    n = tfm__need_round(n);
-    o = tfm__worker_plan(w, &n);
-    status = tfm_session_create(&w->session, w->of->model, &o, err);
+    for (o.max_batch = 1; o.max_batch < *n;) o.max_batch *= 2;
+    o.max_batch = (int32_t)tfm__min(o.max_batch, rows);
+    status = tfm_session_create(&w->session, t->model, &o, err);
     if (status == TFM_E_MEMORY && o.threads > 1) { /* perhaps no thread could be started */
         o.threads = 1;
-        status = tfm_session_create(&w->session, w->of->model, &o, err);
+        status = tfm_session_create(&w->session, t->model, &o, err);
     }
     if (status != TFM_OK) return status;
-    w->session->text.language = w->of->language, w->session->search.forced = w->of->forced;
+    w->session->text.language = t->language, w->session->search.forced = t->forced;
     return TFM_OK;
 }
-
-/* ---- a job: sentences of similar length ---- */
 
 static void tfm__item_fail(tfm_translator *t, tfm__item *item, tfm_status status,
                            const char *message) {
     item->status = status, item->out.size = 0;
-    (void)tfm__buffer_append(t, &item->out, message, strlen(message), NULL);
+    (void)tfm__buffer_append(t, &item->out, message, strlen(message) + 1, NULL);
 }
 
 /* Turns the item's text into ids, which are added to the worker's. */
@@ -14662,6 +14659,7 @@ static tfm_status tfm__item_tokenize(tfm__worker *w, tfm__item *item, tfm_error 
     tfm__ids to;
     tfm_status status;
     TFM__TRY(tfm__request_languages(&m->config, r, &language, &first, err));
+    TFM__TRY(tfm__buffer_reserve(t, &w->ids, used + 1024, err));
     for (;;) {
         tfm_arena need = tfm_arena_measuring();
         tfm_arena scratch = tfm_arena_make(w->scratch.data, w->scratch.room);
@@ -14675,12 +14673,12 @@ static tfm_status tfm__item_tokenize(tfm__worker *w, tfm__item *item, tfm_error 
             TFM__TRY(tfm__tokenize(m, &m->source, &r->text, TFM_TEXT_FORM_TEXT, &to, &need, err));
             if (t->share && need.peak > t->share)
                 return tfm__fail(err, TFM_E_MEMORY,
-                                 "to tokenize a sentence of %i bytes takes %i bytes, and each "
-                                 "thread has %i of options.memory",
+                                 "to tokenize %i bytes takes %i, and each thread has %i of "
+                                 "options.memory",
                                  (int64_t)r->text.size, (int64_t)need.peak, (int64_t)t->share);
             TFM__TRY(tfm__buffer_reserve(t, &w->scratch, need.peak, err));
         } else if (status == TFM_E_TOO_LONG && to.capacity < most)
-            TFM__TRY(tfm__buffer_reserve(t, &w->ids, w->ids.room + 4096, err));
+            TFM__TRY(tfm__buffer_reserve(t, &w->ids, 2 * w->ids.room, err));
         else break;
     }
     if (status != TFM_OK) return status;
@@ -14700,47 +14698,42 @@ static tfm_status tfm__item_read(tfm__worker *w, tfm__item *item, int32_t row, t
     item->is_cut = item->left_out || result.left_out || result.finish == TFM_FINISH_HIT_LENGTH;
     TFM__TRY(tfm_result_text(w->session, row, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, err));
     TFM__TRY(tfm__buffer_reserve(w->of, &item->out, size + 1, err));
-    TFM__TRY(tfm_result_text(w->session, row, 0, TFM_TEXT_FORM_TEXT, item->out.data, size + 1,
-                             &size, err));
-    item->out.size = size;
-    return TFM_OK;
+    item->out.size = size + 1;
+    return tfm_result_text(w->session, row, 0, TFM_TEXT_FORM_TEXT, item->out.data, size + 1, &size,
+                           err);
 }
 
-/* Adds what an item needs of a session. */
-static void tfm__need_add(tfm__need *need, const tfm__item *item) {
-    const tfm_request *r = &item->at.request;
-    int64_t more = (int64_t)r->prefix.n + r->prompt.n;
-    need->source = (int32_t)tfm__max(need->source, tfm__min(item->length, INT32_MAX / 4));
-    need->more = (int32_t)tfm__max(need->more, tfm__min(more, INT32_MAX / 4));
-    need->has_drafts |= r->draft.n > 0;
-}
-
-/* Translates n items together; in two halves if there is too little memory. */
-static void tfm__batch_run(tfm__worker *w, void **items, int32_t n) {
-    tfm_translator *t = w->of;
-    tfm_decode_options o = t->decode;
-    tfm__need need = {n, 1, 0, 0};
-    tfm_request *requests = NULL;
+/* Translates some of the first of n items together, and returns how many. */
+static int64_t tfm__batch_run(tfm__worker *w, void **items, int64_t n) {
+    tfm_decode_options o = w->of->decode;
+    tfm__need need = {1, 0, 0};
+    int32_t i, rows;
     tfm_status status;
-    int32_t i;
-    for (i = 0; i < n; i++) tfm__need_add(&need, (const tfm__item *)items[i]);
-    status = tfm__buffer_reserve(t, &w->requests, (size_t)n * sizeof *requests, &w->err);
-    if (status == TFM_OK) status = tfm__worker_fit(w, &need, &w->err);
-    requests = (tfm_request *)(void *)w->requests.data;
-    for (i = 0; status == TFM_OK && i < n; i++)
-        requests[i] = ((const tfm__item *)items[i])->at.request;
-    o.skip_errors = 1;
-    if (status == TFM_OK) status = tfm_session_decode(w->session, requests, n, &o, &w->err);
-    if (status == TFM_E_MEMORY && n > 1) {
-        tfm__batch_run(w, items, n / 2);
-        tfm__batch_run(w, items + n / 2, n - n / 2);
-        return;
-    }
     for (i = 0; i < n; i++) {
+        const tfm__item *item = (const tfm__item *)items[i];
+        const tfm_request *r = &item->at.request;
+        need.source = tfm__max(need.source, tfm__min(item->length, INT32_MAX / 8));
+        need.more =
+            tfm__max(need.more, tfm__min((int64_t)r->prefix.n + r->prompt.n, INT32_MAX / 8));
+        need.has_drafts |= r->draft.n > 0;
+    }
+    status = tfm__worker_fit(w, &need, n, &rows, &w->err);
+    if (status == TFM_OK)
+        status =
+            tfm__buffer_reserve(w->of, &w->requests, (size_t)rows * sizeof(tfm_request), &w->err);
+    if (status == TFM_OK) {
+        tfm_request *requests = (tfm_request *)(void *)w->requests.data;
+        for (i = 0; i < rows; i++) requests[i] = ((const tfm__item *)items[i])->at.request;
+        o.skip_errors = 1;
+        status = tfm_session_decode(w->session, requests, rows, &o, &w->err);
+    }
+    if (status == TFM_E_MEMORY && rows > 1) return tfm__batch_run(w, items, rows / 2);
+    for (i = 0; i < rows; i++) {
         tfm__item *item = (tfm__item *)items[i];
         tfm_status its = status == TFM_OK ? tfm__item_read(w, item, i, &w->err) : status;
-        if (its != TFM_OK) tfm__item_fail(t, item, its, w->err.text);
+        if (its != TFM_OK) tfm__item_fail(w->of, item, its, w->err.text);
     }
+    return rows;
 }
 
 /* Orders items by length, the longest first: the last batches are then short, during which other
@@ -14753,18 +14746,14 @@ static int tfm__item_compare(const void *a, const void *b) {
 
 /* Does a job: n items of similar length, in one batch unless they are too long. */
 static void tfm__job_run(tfm__worker *w, void **items, int64_t n) {
-    tfm__need need = {0, 1, 0, 0};
-    int64_t i, batches;
+    int64_t i;
     void **end = items; /* of those that the model reads */
     w->ids.size = 0;
     for (i = 0; i < n; i++) {
         tfm__item *item = (tfm__item *)items[i];
         tfm_status status = item->is_text ? tfm__item_tokenize(w, item, &w->err) : TFM_OK;
         if (status != TFM_OK) tfm__item_fail(w->of, item, status, w->err.text);
-        else if (!item->is_text || item->length) {
-            tfm__need_add(&need, item);
-            items[i] = *end, *end++ = item;
-        }
+        else if (!item->is_text || item->length) items[i] = *end, *end++ = item;
     }
     tfm__sort(items, end - items, tfm__item_compare);
     for (i = 0; i < end - items; i++) {
@@ -14774,75 +14763,63 @@ static void tfm__job_run(tfm__worker *w, void **items, int64_t n) {
         item->at.request.ids = tfm_ids_make(
             (const int32_t *)(const void *)(w->ids.data + item->first_id), (int32_t)item->length);
     }
-    for (; items < end; items += need.rows) {
-        need.source = 1, need.rows = (int32_t)tfm__min(end - items, w->of->max_batch);
-        tfm__need_add(&need, (const tfm__item *)items[0]);
-        if (tfm__worker_rows(w, &need, &need.rows, NULL) != TFM_OK) need.rows = 1; /* it fails */
-        batches = (end - items + need.rows - 1) / need.rows; /* of about the same size */
-        need.rows = (int32_t)((end - items + batches - 1) / batches);
-        tfm__batch_run(w, items, need.rows);
-    }
+    while (items < end) items += tfm__batch_run(w, items, end - items);
 }
 
 /* ---- windows ---- */
 
-/* Adds a sentence to the text that is being joined. Returns what done returns at a text's end. */
-static int tfm__item_join(tfm_translator *t, const tfm__item *item) {
+/* Adds a sentence to the text that is being joined, and frees its translation. Returns what done
+   returns at a text's end. */
+static int tfm__item_join(tfm_translator *t, tfm__item *item) {
     tfm_translated *r = &t->result;
     tfm__buffer *b = &t->joined;
-    tfm_status status = item->status;
-    tfm_error inner;
     tfm_request request = item->at.request;
+    tfm_error *why = t->failure.status == TFM_OK || item->at.number <= 1 ? &t->failure : NULL;
+    int is_stopped;
     if (item->at.number <= 1) {
         int64_t number = r->number;
         memset(r, 0, sizeof *r);
         r->number = number, b->size = 0, t->failure.status = TFM_OK;
     }
-    r->sentences++, r->blank += status == TFM_OK && !item->tokens, r->cut += item->is_cut;
-    r->tokens += item->tokens;
-    (void)tfm__fail(&inner, status, "%m", tfm_status_text(status));
-    if (item->out.size && status != TFM_OK) {
-        size_t n = (size_t)tfm__min((int64_t)item->out.size, (int64_t)sizeof inner.text - 1);
-        memcpy(inner.text, item->out.data, n), inner.text[n] = 0;
-    }
-    if (t->failure.status == TFM_OK && status == TFM_OK && item->out.size) {
+    r->sentences++, r->tokens += item->tokens, r->cut += item->is_cut;
+    r->blank += item->status == TFM_OK && !item->tokens;
+    if (item->status != TFM_OK) {
+        const char *message = item->out.size ? item->out.data : tfm_status_text(item->status);
+        (void)tfm__splitter_fail(&item->at, item->status, message, why);
+    } else if (item->out.size > 1) {
         tfm_text between = tfm__sentence_between(b->data, b->size, item->at.between);
-        status = tfm__buffer_append(t, b, between.data, between.size, &inner);
-        if (status == TFM_OK)
-            status = tfm__buffer_append(t, b, item->out.data, item->out.size, &inner);
-        if (status == TFM_OK) status = tfm__buffer_reserve(t, b, b->size + 1, &inner);
+        if (tfm__buffer_append(t, b, between.data, between.size, why) == TFM_OK &&
+            tfm__buffer_append(t, b, item->out.data, item->out.size, why) == TFM_OK)
+            b->size--; /* the terminator stays behind the text */
     }
-    if (t->failure.status == TFM_OK && status != TFM_OK) {
-        tfm__splitter at = item->at;
-        (void)tfm__splitter_fail(&at, status, inner.text, &t->failure);
-    }
+    tfm__buffer_free(t, &item->out);
     if (!item->at.is_last) return 0;
     if (item->is_text) request.text = item->whole, request.ids = tfm_ids_make(NULL, 0);
     r->request = &request;
     r->status = t->failure.status, r->message = r->status == TFM_OK ? "" : t->failure.text;
-    r->text = tfm_text_make("", 0);
-    if (r->status == TFM_OK && b->size) b->data[b->size] = 0, r->text.data = b->data;
-    if (r->status == TFM_OK) r->text.size = b->size;
-    {
-        int stop = t->done(t->user, r);
-        r->number++;
-        return stop;
-    }
+    r->text = r->status == TFM_OK && b->size ? tfm_text_make(b->data, b->size)
+                                             : tfm_text_make("", 0);
+    is_stopped = t->done(t->user, r);
+    r->number++;
+    return is_stopped;
 }
 
 /* Joins the oldest windows whose jobs are all done, if no other thread does. Holds the mutex. */
 static void tfm__windows_finish(tfm_translator *t) {
-    while (!t->is_ending && t->finished != t->given) {
+    while (!t->is_busy && t->finished != t->given) {
         tfm__window *w = &t->windows[t->finished % TFM__WINDOWS];
         int is_stopped = t->is_stopped;
         int64_t i;
         if (w->left) return;
-        t->is_ending = 1;
+        t->is_busy = 1;
         tfm__unlock(t);
-        for (i = 0; i < w->n && !is_stopped; i++)
-            is_stopped = tfm__item_join(t, (tfm__item *)(void *)w->items.data + i) != 0;
+        for (i = 0; i < w->n; i++) {
+            tfm__item *item = (tfm__item *)(void *)w->items.data + i;
+            if (is_stopped) tfm__buffer_free(t, &item->out);
+            else is_stopped = tfm__item_join(t, item) != 0;
+        }
         tfm__lock(t);
-        t->is_ending = 0, t->is_stopped = is_stopped;
+        t->is_busy = 0, t->is_stopped = is_stopped;
         t->finished++;
         tfm__changed(t);
     }
@@ -14886,62 +14863,40 @@ static TFM__THREAD_MAIN tfm__worker_main(void *worker) {
 }
 #endif
 
-/* Adds the next sentence of t->reading to a window. */
-static tfm_status tfm__window_add(tfm_translator *t, tfm__window *w, tfm_text whole, size_t *bytes,
-                                  tfm_error *err) {
-    const tfm_request *r = &t->reading.request;
-    const tfm_tensor *vectors = r->memory ? r->memory : r->embeddings;
-    tfm__buffer out;
-    tfm__item *item;
-    size_t size = (size_t)w->n * sizeof *item;
-    TFM__TRY(tfm__buffer_reserve(t, &w->items, size + sizeof *item, err));
-    item = (tfm__item *)(void *)w->items.data + w->n;
-    if (w->items.size == size) memset(item, 0, sizeof *item), w->items.size += sizeof *item;
-    tfm__splitter_next(&t->reading);
-    if (item->out.room > TFM__ITEM_BYTES) tfm__buffer_free(t, &item->out);
-    out = item->out, out.size = 0;
-    memset(item, 0, sizeof *item);
-    item->at = t->reading, item->whole = whole, item->out = out;
-    item->is_text = r->text.data && !r->ids.data && !r->ids.n && !vectors;
-    item->length = item->is_text ? (int64_t)r->text.size
-                   : vectors     ? tfm__max(vectors->dims[0], 1)
-                                 : r->ids.n;
-    *bytes += r->text.size;
-    w->n++;
-    return TFM_OK;
-}
-
-/* Where a run gets its requests. */
-typedef struct tfm__input {
-    tfm_translator_next next;
-    void *user;
-    tfm_text whole; /* of the request in t->reading */
-    int more;       /* 0: the input has ended */
-} tfm__input;
-
-/* Reads requests until the window is full or the input pauses or ends, and sorts the window. */
-static tfm_status tfm__window_fill(tfm_translator *t, tfm__window *w, tfm__input *in,
-                                   tfm_error *err) {
+/* Reads requests until the window is full or the input pauses or ends, and sorts the sentences. */
+static tfm_status tfm__window_fill(tfm_translator *t, tfm__window *w, tfm_error *err) {
+    tfm__splitter *at = &t->input.at;
+    const tfm_request *r = &at->request;
     size_t bytes = 0;
-    int64_t i, most = (int64_t)t->max_batch * TFM__WINDOW_BATCHES;
-    tfm_status status = TFM_OK;
+    int64_t most = (int64_t)t->max_batch * TFM__WINDOW_BATCHES, i;
     void **sorted;
-    for (w->n = 0; status == TFM_OK && w->n < most && bytes < TFM__WINDOW_BYTES;) {
-        if (t->reading.is_last) {
+    for (w->n = 0; w->n < most && bytes < TFM__WINDOW_BYTES; w->n++) {
+        tfm__item *item;
+        if (at->is_last) {
             tfm_request request;
-            int got;
             memset(&request, 0, sizeof request);
-            got = in->next(in->user, &request);
-            in->more = got != 0;
-            if (got <= 0) break;
-            in->whole = request.text;
-            tfm__splitter_begin(&t->reading, t->model, t->sentences, &request);
+            if (t->input.next) t->input.more = t->input.next(t->user, &request);
+            else if (t->input.list == t->input.end) t->input.more = 0;
+            else request = *t->input.list++;
+            if (t->input.more != 1) break;
+            t->input.whole = request.text;
+            tfm__splitter_begin(at, t->model, t->sentences, &request);
         }
-        status = tfm__window_add(t, w, in->whole, &bytes, err);
+        w->items.size = (size_t)w->n * sizeof *item;
+        if (tfm__buffer_reserve(t, &w->items, w->items.size + sizeof *item, err) != TFM_OK ||
+            tfm__buffer_reserve(t, &w->sorted, (size_t)(w->n + 1) * sizeof *sorted, err) != TFM_OK)
+            return w->n = 0, TFM_E_MEMORY;
+        tfm__splitter_next(at);
+        item = (tfm__item *)(void *)w->items.data + w->n;
+        memset(item, 0, sizeof *item);
+        item->at = *at, item->whole = t->input.whole;
+        item->is_text = r->text.data && !r->ids.data && !r->ids.n && !r->embeddings && !r->memory;
+        item->length = item->is_text   ? (int64_t)r->text.size
+                       : r->memory     ? r->memory->dims[0]
+                       : r->embeddings ? r->embeddings->dims[0]
+                                       : r->ids.n;
+        bytes += r->text.size;
     }
-    if (status == TFM_OK)
-        status = tfm__buffer_reserve(t, &w->sorted, (size_t)(w->n + 1) * sizeof *sorted, err);
-    if (status != TFM_OK) return w->n = 0, status;
     sorted = (void **)(void *)w->sorted.data;
     for (i = 0; i < w->n; i++) sorted[i] = (tfm__item *)(void *)w->items.data + i;
     tfm__sort(sorted, w->n, tfm__item_compare);
@@ -14951,9 +14906,8 @@ static tfm_status tfm__window_fill(tfm_translator *t, tfm__window *w, tfm__input
 /* Divides a window into jobs, and gives it to the workers. A job is a batch, or less if a thread
    would get none. */
 static void tfm__window_give(tfm_translator *t, tfm__window *w) {
-    int64_t share = (w->n + t->threads - 1) / t->threads;
-    w->job_items = tfm__min(share, t->max_batch);
-    w->left = (w->n + w->job_items - 1) / w->job_items, w->next = 0;
+    w->job_items = tfm__min(tfm__blocks(w->n, t->threads), t->max_batch);
+    w->left = tfm__blocks(w->n, w->job_items), w->next = 0;
 #ifdef TFM__THREADS
     while (w->left > 1 && t->threads > 1 && t->n_started < t->threads &&
            tfm__thread_start(&t->workers[1 + t->n_started].thread, tfm__worker_main,
@@ -14961,35 +14915,37 @@ static void tfm__window_give(tfm_translator *t, tfm__window *w) {
         t->n_started++;
 #endif
     tfm__lock(t);
-    if (!t->n_started) {
-        t->given++;
-        tfm__windows_work(&t->workers[0]);
-    } else if (w->left == 1 && t->given == t->finished) {
+    if (w->left == 1 && t->given == t->finished) {
         t->given++, w->next = 1;
         tfm__window_work(&t->workers[0], w, 0);
-    } else {
-        t->given++;
-        tfm__changed(t);
-    }
+    } else t->given++;
+    if (!t->n_started) tfm__windows_work(&t->workers[0]);
+    tfm__changed(t);
     tfm__unlock(t);
 }
 
-static tfm_status tfm__translator_run(tfm_translator *t, tfm__input *in, tfm_translator_done done,
-                                      void *user, tfm_error *err) {
+/* Translates all requests of t->input. */
+static tfm_status tfm__translator_run(tfm_translator *t, tfm_translator_done done, void *user,
+                                      tfm_error *err) {
     tfm_status status = TFM_OK;
     int is_stopped = 0;
-    if (!t || !in->next || !done)
-        return tfm__fail(err, TFM_E_ARGUMENT, "translator, requests, next or done is NULL");
     t->done = done, t->user = user, t->is_stopped = 0, t->result.number = 0;
-    t->reading.is_last = 1;
-    for (in->more = 1; in->more && status == TFM_OK && !is_stopped;) {
+    t->input.at.is_last = t->input.more = 1;
+    while (t->input.more && status == TFM_OK && !is_stopped) {
         tfm__window *w = &t->windows[t->given % TFM__WINDOWS];
+        uint64_t most = t->input.more < 0 ? 1 : TFM__WINDOWS; /* the next call may wait */
         tfm__lock(t);
-        while (t->given - t->finished == TFM__WINDOWS) tfm__await(t);
+        while (t->is_busy || t->given - t->finished >= most) tfm__await(t);
         is_stopped = t->is_stopped;
+        t->is_busy = 1;
         tfm__unlock(t);
-        if (!is_stopped) status = tfm__window_fill(t, w, in, err);
-        if (!is_stopped && w->n) tfm__window_give(t, w);
+        w->n = 0;
+        if (!is_stopped) status = tfm__window_fill(t, w, err);
+        tfm__lock(t);
+        t->is_busy = 0;
+        tfm__windows_finish(t);
+        tfm__unlock(t);
+        if (w->n) tfm__window_give(t, w);
     }
     tfm__lock(t);
     while (t->given != t->finished) tfm__await(t);
@@ -15005,13 +14961,13 @@ TFM_DEF tfm_status tfm_translator_create(tfm_translator **translator, const tfm_
     tfm_translator *t;
     tfm_allocator allocator;
     void *memory = NULL;
-    tfm__need least = {1, 1, 0, 0};
+    tfm__need least = {1, 0, 0};
     tfm_status status;
-    int32_t i, ways;
+    int32_t i, n;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
     if (!translator || !model) return tfm__fail(err, TFM_E_ARGUMENT, "translator or model is NULL");
-    if (!model->config.has_text && model->config.src_vocab_size)
+    if (!model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT,
                          "the model has no vocabularies: use a session, or convert it with them");
     if (o.threads < 0 || o.threads > TFM__MOST_THREADS || o.max_batch < 0 || o.max_source < 0 ||
@@ -15045,10 +15001,7 @@ TFM_DEF tfm_status tfm_translator_create(tfm_translator **translator, const tfm_
     t->share = o.memory / (size_t)(t->threads > 1 ? t->threads + 1 : 1);
     t->language = model->config.src_language ? TFM__LANGUAGE_UNSET : -1;
     t->forced = model->config.tgt_language_forced ? TFM__LANGUAGE_UNSET : model->config.forced;
-    ways = t->decode.beam > 1 ? t->decode.beam : 1;
-    if (t->decode.alternatives > 0 && t->decode.alternatives <= INT32_MAX / ways)
-        ways *= t->decode.alternatives;
-    t->limits.max_beam = (int32_t)tfm__max(t->decode.samples, tfm__max(ways, t->decode.n_best));
+    t->limits.max_beam = (int32_t)tfm__min(tfm__hypotheses(&t->decode), INT32_MAX);
     t->limits.cache = o.cache;
     t->limits.attention = t->decode.coverage_penalty != 0;
     t->limits.max_shortlist = t->decode.lexical_shortlist ? model->config.tgt_vocab_size
@@ -15058,7 +15011,7 @@ TFM_DEF tfm_status tfm_translator_create(tfm_translator **translator, const tfm_
         w->of = t, w->allocator.user = w;
         w->allocator.allocate = tfm__block_allocate, w->allocator.release = tfm__block_release;
     }
-    status = tfm__worker_fit(&t->workers[0], &least, err);
+    status = tfm__worker_fit(&t->workers[0], &least, 1, &n, err);
     if (status == TFM_OK && (o.source_language || o.target_language))
         status =
             tfm_languages_set(t->workers[0].session, o.source_language, o.target_language, err);
@@ -15077,9 +15030,8 @@ TFM_DEF tfm_status tfm_translator_create(tfm_translator **translator, const tfm_
 
 TFM_DEF void tfm_translator_free(tfm_translator *translator) {
     tfm_translator *t = translator;
-    tfm__window *w;
-    size_t at;
-    int32_t i;
+    tfm__worker *w;
+    int i;
     if (!t) return;
 #ifdef TFM__THREADS
     tfm__lock(t);
@@ -15088,16 +15040,13 @@ TFM_DEF void tfm_translator_free(tfm_translator *translator) {
     tfm__unlock(t);
     while (t->n_started > 0) tfm__thread_join(t->workers[t->n_started--].thread);
 #endif
-    for (i = 0; i <= TFM__MOST_THREADS; i++) {
-        tfm_session_free(t->workers[i].session);
-        tfm__buffer_free(t, &t->workers[i].block), tfm__buffer_free(t, &t->workers[i].ids);
-        tfm__buffer_free(t, &t->workers[i].scratch), tfm__buffer_free(t, &t->workers[i].requests);
+    for (w = t->workers; w <= t->workers + TFM__MOST_THREADS; w++) {
+        tfm_session_free(w->session);
+        tfm__buffer_free(t, &w->block), tfm__buffer_free(t, &w->ids);
+        tfm__buffer_free(t, &w->scratch), tfm__buffer_free(t, &w->requests);
     }
-    for (w = t->windows; w < t->windows + TFM__WINDOWS; w++) {
-        for (at = 0; at < w->items.size; at += sizeof(tfm__item))
-            tfm__buffer_free(t, &((tfm__item *)(void *)(w->items.data + at))->out);
-        tfm__buffer_free(t, &w->items), tfm__buffer_free(t, &w->sorted);
-    }
+    for (i = 0; i < TFM__WINDOWS; i++)
+        tfm__buffer_free(t, &t->windows[i].items), tfm__buffer_free(t, &t->windows[i].sorted);
     tfm__buffer_free(t, &t->joined);
 #ifdef TFM__THREADS
     tfm__mutex_destroy(&t->mutex, &t->changed);
@@ -15105,35 +15054,23 @@ TFM_DEF void tfm_translator_free(tfm_translator *translator) {
     t->allocator.release(t->allocator.user, t);
 }
 
-TFM_DEF tfm_status tfm_translator_pull(tfm_translator *translator, tfm_translator_next next,
-                                       tfm_translator_done done, void *user, tfm_error *err) {
-    tfm__input in = {NULL, NULL, {NULL, 0}, 0};
-    in.next = next, in.user = user;
-    return tfm__translator_run(translator, &in, done, user, err);
-}
-
-/* Requests of an array. */
-typedef struct tfm__request_list {
-    const tfm_request *next, *end;
-} tfm__request_list;
-
-static int tfm__request_list_next(void *user, tfm_request *request) {
-    tfm__request_list *list = (tfm__request_list *)user;
-    if (list->next == list->end) return 0;
-    *request = *list->next++;
-    return 1;
-}
-
 TFM_DEF tfm_status tfm_translator_run(tfm_translator *translator, const tfm_request *requests,
                                       int64_t n, tfm_translator_done done, void *user,
                                       tfm_error *err) {
-    tfm__request_list list = {requests, requests};
-    tfm__input in = {NULL, NULL, {NULL, 0}, 0};
-    if (n < 0 || (n && !requests))
-        return tfm__fail(err, TFM_E_ARGUMENT, "requests is NULL, or n is negative");
-    if (n) list.end += n;
-    in.next = tfm__request_list_next, in.user = &list;
-    return tfm__translator_run(translator, &in, done, user, err);
+    if (!translator || !done || n < 0 || (n && !requests))
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "translator, requests or done is NULL, or n is negative");
+    translator->input.next = NULL;
+    translator->input.list = requests, translator->input.end = n ? requests + n : requests;
+    return tfm__translator_run(translator, done, user, err);
+}
+
+TFM_DEF tfm_status tfm_translator_pull(tfm_translator *translator, tfm_translator_next next,
+                                       tfm_translator_done done, void *user, tfm_error *err) {
+    if (!translator || !next || !done)
+        return tfm__fail(err, TFM_E_ARGUMENT, "translator, next or done is NULL");
+    translator->input.next = next;
+    return tfm__translator_run(translator, done, user, err);
 }
 
 TFM_DEF size_t tfm_translator_bytes(const tfm_translator *translator) {
@@ -15148,7 +15085,7 @@ TFM_DEF size_t tfm_translator_bytes(const tfm_translator *translator) {
 #endif /* TRANSFORMER_NO_TEXT */
 
 /* >>vectors =======================================================================================
-   33. VECTOR KERNELS
+   35. VECTOR KERNELS
    The vector kernels are written once, as a template over a vector type and its operations (TFM__V,
    TFM__I). The template is the last code in this file. Here each instruction set defines the
    operations and then includes this file again (TRANSFORMER_FILE), which is the template alone.
@@ -17094,6 +17031,10 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
    REVISION HISTORY
 
    After 0.7.0
+     - tfm_translator: any number of texts of any length, on several threads, in bounded memory.
+     - tfm_translate_batch finds the sentences of a text, as tfm_translate does. It gave them to the
+       model as one source. A call with a text of several sentences leaves no results, or, with
+       skip_errors, only status and message of each.
      - Where sentences end: by the form and the place of a word, in 35 languages; a mark of a note
        behind a stop belongs to its sentence.
      - translate: labels, marks, brackets, quotes and emoji stay around a sentence, characters that

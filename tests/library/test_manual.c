@@ -1,6 +1,7 @@
-/* A program that was written from the manual and the declarations alone: one batch has a blank
-   text, a text that fails, two languages and a sentence that is cancelled. Only the model comes
-   from tiny.h. */
+/* A program that was written from the manual and the declarations alone: a translator, and one batch
+   of a session that has a blank text, a text that fails, two languages and a sentence that is
+   cancelled. Only the model comes from tiny.h. test_symbols.sh checks that the manual has each
+   function that this program calls. */
 #include "transformer.h"
 #include "tiny.h"
 
@@ -16,6 +17,28 @@ static tfm_model *model_of_two_languages(void) {
     return tiny_model(t);
 }
 
+typedef struct results {
+    int64_t n;
+    tfm_status status[N];
+    size_t size[N];
+} results;
+static int note(void *user, const tfm_translated *t) {
+    results *r = (results *)user;
+    r->status[t->number] = t->status, r->size[t->number] = t->text.size, r->n++;
+    return 0;
+}
+static results translate(const tfm_model *model, const tfm_request *requests) {
+    static tfm_translator_options how; /* zeros */
+    tfm_translator *translator = NULL;
+    results r;
+    memset(&r, 0, sizeof r);
+    how.threads = 2;
+    must(tfm_translator_create(&translator, model, &how, &err));
+    must(tfm_translator_run(translator, requests, N, note, &r, &err));
+    tfm_translator_free(translator);
+    return r;
+}
+
 int main(void) {
     static const char *const texts[N] = {"a b c", "", "a \xff", "a b c", "d c b a"};
     static const char *const languages[N] = {"fra", "fra", "fra", "deu", "fra"};
@@ -25,6 +48,7 @@ int main(void) {
     tfm_session *session = NULL;
     tfm_request requests[N];
     tfm_result result[N];
+    results all;
     tfm_text out[N];
     char buffer[4096];
     int32_t running = 1, steps, i;
@@ -35,6 +59,7 @@ int main(void) {
         requests[i] = tfm_request_text(texts[i], strlen(texts[i]));
         requests[i].target_language = languages[i];
     }
+    all = translate(model, requests);
     must(tfm_session_start(session, requests, N, &options, &err));
     for (steps = 0; running; steps++) {
         must(tfm_session_step(session, &running, &err));
@@ -44,6 +69,9 @@ int main(void) {
     must(tfm_translation_get(session, out, buffer, sizeof buffer, &err));
     for (i = 0; i < N; i++) must(tfm_result_get(session, i, 0, &result[i], &err));
     SECTION("a program written from the manual");
+    CHECK(all.n == N && all.status[2] == TFM_E_UTF8 && all.status[4] == TFM_OK && all.size[4] > 0 &&
+              !all.size[1] && !all.size[2],
+          "a translator: five texts, one of which fails");
     CHECK(result[0].status == TFM_OK && result[0].length >= 8 && out[0].size > 0, "%s",
           out[0].data);
     CHECK(result[1].status == TFM_OK && result[1].finish == TFM_FINISH_BLANK && !out[1].size,

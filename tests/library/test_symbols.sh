@@ -19,6 +19,9 @@ if command -v nm > /dev/null; then
     check "NO_MODULES leaves out the functions of section 4" "" "$(nm $unit.sub.o | grep -wE "$(sed -n '/^\/\* >>api-modules/,/^\/\* >>api-files/s/^TFM_DEF.* \**\(tfm_[a-z_]*\)(.*/\1/p' transformer.h |
         paste -sd '|')")"
 fi
+manual=$(sed '/^\/\* >>options/,$d' transformer.h)
+check "the manual has each function that test_manual calls" "" "$(grep -o 'tfm_[a-z_]*(' tests/library/test_manual.c | tr -d '(' | sort -u |
+    while read -r name; do echo "$manual" | grep -qw "$name" || echo "$name"; done)"
 # Compiles the single headers that people copy, each alone in a unit that calls nearly none of its functions.
 for header in transformer examples/translate/text/text_buffer examples/translate/text/protect examples/translate/text/characters examples/translate/text/terms; do
     echo "#include \"$header.h\"" > ${unit}_alone.c

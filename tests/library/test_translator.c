@@ -80,7 +80,7 @@ static void write_text(int64_t i, char *text) {
     if (tiny_random(&seed) % 50 == 0) sprintf(at, " ");
 }
 
-static char texts[LINES][TEXT], expected[LINES * 400], got[LINES * 400];
+static char texts[LINES][TEXT], expected[LINES * 400], made[LINES * 400];
 
 static void expect(const tfm_model *m, int64_t n) {
     tfm_session_options o;
@@ -108,9 +108,9 @@ static void ten_thousand_lines(void) {
     for (k = 0; k < 3; k++) {
         lines l;
         memset(&l, 0, sizeof l);
-        l.in = texts, l.n = k ? LINES / 10 : LINES, l.out = l.at = got;
+        l.in = texts, l.n = k ? LINES / 10 : LINES, l.out = l.at = made;
         program(model, threads[k], &l);
-        CHECK(l.done == l.n && !l.wrong && strncmp(got, expected, (size_t)(l.at - got)) == 0,
+        CHECK(l.done == l.n && !l.wrong && strncmp(made, expected, (size_t)(l.at - made)) == 0,
               "%d threads: %ld lines, as tfm_translate has them", (int)threads[k], (long)l.done);
     }
 }
@@ -199,9 +199,9 @@ typedef struct pipe_state {
     int64_t pulled, ahead, at_pause;
     int pauses;     /* 1: says after each text that it would have to wait */
     int has_waited; /* 1: the next call is the one that waits */
+    int inside;     /* calls of the two functions at this moment */
 } pipe_state;
-static int endless(void *user, tfm_request *request) {
-    pipe_state *p = (pipe_state *)user;
+static int next_endless(pipe_state *p, tfm_request *request) {
     if (p->pauses && !p->has_waited && p->pulled) return p->has_waited = 1, -1;
     if (p->has_waited) p->at_pause += p->out.n == p->pulled;
     p->has_waited = 0;
@@ -210,8 +210,21 @@ static int endless(void *user, tfm_request *request) {
     p->pulled++;
     return 1;
 }
+static int endless(void *user, tfm_request *request) {
+    pipe_state *p = (pipe_state *)user;
+    int got;
+    p->out.wrong += p->inside++;
+    got = next_endless(p, request);
+    p->inside--;
+    return got;
+}
 static int collect_endless(void *user, const tfm_translated *r) {
-    return collect(&((pipe_state *)user)->out, r);
+    pipe_state *p = (pipe_state *)user;
+    int is_over;
+    p->out.wrong += p->inside++;
+    is_over = collect(&p->out, r);
+    p->inside--;
+    return is_over;
 }
 
 static void pulled(void) {
@@ -232,11 +245,14 @@ static void pulled(void) {
     CHECK(peak[0] > 0 && peak[1] <= peak[0] + peak[0] / 8, "memory is bounded: %ld and %ld bytes",
           (long)peak[0], (long)peak[1]);
     tfm_translator_free(t);
-    t = translator_of(model, 1, 4, NULL);
-    memset(&p, 0, sizeof p), p.pauses = 1;
-    must(tfm_translator_pull(t, endless, collect_endless, &p, &err));
-    CHECK(p.at_pause == 5 && p.out.n == 5, "before input waits, all texts are translated");
-    tfm_translator_free(t);
+    for (k = 1; k < 4; k++) {
+        t = translator_of(model, k, 1, NULL);
+        memset(&p, 0, sizeof p), p.pauses = 1;
+        must(tfm_translator_pull(t, endless, collect_endless, &p, &err));
+        CHECK(p.at_pause == 5 && p.out.n == 5 && !p.out.wrong,
+              "before input waits, all texts are translated, by %d threads", k);
+        tfm_translator_free(t);
+    }
 }
 
 /* ---- requests of all kinds, counts, languages ---- */
