@@ -3,6 +3,28 @@
    denormalization) and BPE. All output must be UTF-8. */
 #include "fuzz.h"
 
+static int check_translated(void *user, const tfm_translated *t) {
+    need((t->status == TFM_OK) == !t->message[0] && (t->status == TFM_OK || !t->text.size));
+    need(t->text.data[t->text.size] == 0 && test_is_utf8(t->text.data, t->text.size));
+    ++*(int *)user;
+    return 0;
+}
+
+/* Translates a text sentence by sentence. */
+static void translate_sentences(const tfm_model *m, int kind, tfm_text in) {
+    static tfm_translator *translators[5];
+    static tfm_decode_options greedy;
+    tfm_request request = tfm_request_text(in.data, in.size);
+    tfm_translator_options how;
+    int n = 0;
+    memset(&how, 0, sizeof how);
+    how.sentences = TFM_SENTENCES_SPLIT, how.max_source = 16, how.decoding = &greedy;
+    if (!translators[kind])
+        need(tfm_translator_create(&translators[kind], m, &how, &err) == TFM_OK);
+    need(tfm_translator_run(translators[kind], &request, 1, check_translated, &n, &err) == TFM_OK);
+    need(n == 1);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static tfm_session *sessions[5];
     static char out[1 << 16];
@@ -41,6 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         need(translated.size + 1 == tfm_translation_size(sessions[kind]));
         need(test_is_utf8(translated.data, translated.size));
     }
+    translate_sentences(m, kind, in);
     if (tfm_model_tokenize_target(m, tfm_text_make(text, size - 1), form, ids, 1024, &n, &arena,
                                   &err) == TFM_OK)
         need(tfm_model_detokenize(m, ids, n, form, out, sizeof out, &length, &err) == TFM_OK &&
