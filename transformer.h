@@ -1184,8 +1184,9 @@ typedef struct tfm_session_options {
 
     /* ---- what it does ---- */
     const struct tfm_decode_options *decoding; /* of calls without options, for instance
-                                tfm_model_decoding(model). It must outlive the session. A max_beam
-                                and a max_target of 0 are large enough for it. NULL: greedy */
+                                tfm_model_decoding(model). It must outlive the session. max_beam,
+                                max_target, max_shortlist and attention of 0 become large enough
+                                for it. NULL: greedy */
     tfm_sentences sentences; /* how tfm_translate reads a text; 0: as the model file says */
     int32_t attention; /* 1: keeps attention, in 4 * max_target * max_source bytes per hypothesis */
 
@@ -1419,9 +1420,9 @@ typedef struct tfm_decode_options {
                             others are decoded; 0: it fails the call (chapter 2) */
 } tfm_decode_options;
 
-/* Returns what the model file says of decoding (its key decoding); all other options are zero.
-   Copy it to change it. The model owns it and its arrays. The session's max_beam and max_target
-   must allow it. */
+/* Returns what the model file says of decoding (its key decoding, which may have every option but
+   edit_logits); all other options are zero. Copy it to change it. The model owns it and its arrays.
+   The session's limits must allow it. */
 TFM_DEF const tfm_decode_options *tfm_model_decoding(const tfm_model *model);
 
 typedef enum tfm_finish {
@@ -6788,7 +6789,6 @@ typedef struct tfm__config_stated {
 
 /* What the value of a field may be. Scalars come first. */
 enum {
-    TFM__FIELD_CALL, /* a number that only calls have: a file must not state it */
     TFM__FIELD_INT,
     TFM__FIELD_NUMBER,
     TFM__FIELD_CHOICE, /* one of words, stored as its index */
@@ -6892,12 +6892,18 @@ static const tfm__config_field tfm__decode_fields[] = {
     {"suppressed_sequences", offsetof(tfm_decode_options, suppressed_sequences), 0,
      offsetof(tfm_decode_options, n_suppressed_sequences), TFM__FIELD_SEQUENCES, TFM__RULE_TGT_ID,
      0, 0, 0, NULL},
-    TFM__UP_TO(coverage_penalty, CALL, 1000000),
-    TFM__UP_TO(samples, CALL, INT32_MAX), TFM__UP_TO(temperature, CALL, 1000000),
-    TFM__UP_TO(top_k, CALL, INT32_MAX), TFM__UP_TO(top_p, CALL, 1),
-    TFM__UP_TO(alternatives, CALL, INT32_MAX), TFM__UP_TO(prefix_bias, CALL, 1),
-    TFM__UP_TO(lexical_shortlist, CALL, 1), TFM__UP_TO(min_alternative_prob, CALL, 1),
-    TFM__UP_TO(keep_end, CALL, 1), TFM__UP_TO(truncate, CALL, INT32_MAX)};
+    {"end_ids", offsetof(tfm_decode_options, end_ids), 0, offsetof(tfm_decode_options, n_end_ids),
+     TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, NULL},
+    {"shortlist", offsetof(tfm_decode_options, shortlist), 0,
+     offsetof(tfm_decode_options, n_shortlist), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, NULL},
+    TFM__UP_TO(coverage_penalty, NUMBER, 1000000), TFM__UP_TO(n_best, INT, INT32_MAX),
+    TFM__UP_TO(samples, INT, INT32_MAX), TFM__UP_TO(temperature, NUMBER, 1000000),
+    TFM__UP_TO(top_k, INT, INT32_MAX), TFM__UP_TO(top_p, NUMBER, 1),
+    TFM__UP_TO(alternatives, INT, INT32_MAX), TFM__UP_TO(prefix_bias, NUMBER, 1),
+    TFM__UP_TO(lexical_shortlist, INT, 1), TFM__UP_TO(min_alternative_prob, NUMBER, 1),
+    TFM__UP_TO(keep_end, INT, 1), TFM__UP_TO(truncate, INT, INT32_MAX),
+    TFM__UP_TO(skip_errors, INT, 1), TFM__UP_TO(attention_layer, INT, INT32_MAX),
+    TFM__UP_TO(attention_head, INT, INT32_MAX)};
 /* clang-format on */
 /* Keys of decoding in files of versions up to 0.6.0, and what they are now. */
 static const char *const tfm__decode_old_keys[][2] = {
@@ -6945,18 +6951,51 @@ static tfm_status tfm__check_range(const char *where, const char *name, double v
                      "%s%s is out of range: it takes %d to %d", where, name, least, most);
 }
 
-/* Checks the ranges of all options. Messages begin with where, which is "" in a call. */
-static tfm_status tfm__check_decode_fields(const tfm_decode_options *o, const char *where,
-                                           tfm_error *err) {
+/* Returns how many hypotheses of a sentence run or are returned with these options. */
+static int64_t tfm__decode_hypotheses(const tfm_decode_options *o) {
+    int64_t n = tfm__max(1, o->beam) * tfm__max(1, o->alternatives);
+    return tfm__max(n, tfm__max(o->samples, o->n_best));
+}
+
+static int tfm__decode_needs_attention(const tfm_decode_options *o) {
+    return o->coverage_penalty > 0 || o->attention_layer || o->attention_head;
+}
+
+/* Checks all options that depend on the model alone. Messages begin with where, which is "" in a
+   call. */
+static tfm_status tfm__check_decode_fields(const tfm_decode_options *o, const tfm_config *c,
+                                           const char *where, tfm_error *err) {
+    const tfm_status status = *where ? TFM_E_CONFIG : TFM_E_ARGUMENT;
     const tfm__config_field *f = tfm__decode_fields;
+    int64_t beam = tfm__max(1, o->beam), best = 1;
     for (; f < tfm__decode_fields + TFM__N_DECODE_FIELDS; f++)
         if (f->kind < TFM__FIELD_IDS)
             TFM__TRY(
                 tfm__check_range(where, f->name, tfm__config_get(f, o), f->least, f->most, err));
     if (o->max_length && o->min_length > o->max_length)
-        return tfm__fail(err, *where ? TFM_E_CONFIG : TFM_E_ARGUMENT,
+        return tfm__fail(err, status,
                          "%smin_length is %d, max_length %d: min_length must not be larger", where,
                          o->min_length, o->max_length);
+    if (beam > 1 && !o->alternatives)
+        best = tfm__max(beam, (int64_t)floor((double)beam * o->patience + 0.5));
+    TFM__TRY(
+        tfm__check_range(where, "n_best", o->n_best, 0, (int32_t)tfm__min(INT32_MAX, best), err));
+    TFM__TRY(tfm__check_range(where, "attention_layer", o->attention_layer, 0, c->n_decoder_layers,
+                              err));
+    TFM__TRY(tfm__check_range(where, "attention_head", o->attention_head, 0, c->n_heads, err));
+    if (o->samples && (o->beam > 1 || o->alternatives))
+        return tfm__fail(err, status, "%ssamples, and a beam or alternatives: choose one", where);
+    if (o->prefix_bias > 0 && (o->samples || o->alternatives))
+        return tfm__fail(err, status,
+                         "%sprefix_bias needs beam search: leave out samples and alternatives",
+                         where);
+    if (o->lexical_shortlist && !c->has_shortlist)
+        return tfm__fail(err, status,
+                         "%slexical_shortlist: the model has no tensors 'shortlist.offsets' and "
+                         "'shortlist.ids'",
+                         where);
+    if (o->lexical_shortlist && o->n_shortlist)
+        return tfm__fail(err, status, "%sshortlist, lexical_shortlist: choose one", where);
     return TFM_OK;
 }
 
@@ -7112,9 +7151,7 @@ static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__config_fie
     case TFM__FIELD_DECODING:
         if (tfm__json_count(&ahead, '{') < 0)
             return TFM__FAIL_CONFIG(r->err, "'%s' is not an object", f->name);
-        TFM__TRY(tfm__config_object(r, tfm__decode_fields, TFM__N_DECODE_FIELDS, "decoding: ", at));
-        return tfm__check_decode_fields((const tfm_decode_options *)at,
-                                        "transformer.config: decoding: ", r->err);
+        return tfm__config_object(r, tfm__decode_fields, TFM__N_DECODE_FIELDS, "decoding: ", at);
     default: return tfm__config_scalar(r, f, base);
     }
 }
@@ -7129,7 +7166,7 @@ static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_fi
         for (k = 0; *inside && k < TFM__N_OLD_KEYS; k++)
             if (strcmp(key, tfm__decode_old_keys[k][0]) == 0) key = tfm__decode_old_keys[k][1];
         for (k = 0; k < n; k++)
-            if (fields[k].kind != TFM__FIELD_CALL && strcmp(fields[k].name, key) == 0) break;
+            if (strcmp(fields[k].name, key) == 0) break;
         if (k == n || seen[k]++)
             return TFM__FAIL_CONFIG(r->err, "%s'%s' is %s", inside, r->spare,
                                     k == n ? "not a known field" : "a duplicate key");
@@ -7855,6 +7892,7 @@ static tfm_status tfm__config_check(tfm__loader *l, const tfm__config_stated *st
     for (i = 0; i < TFM__N_DECODE_FIELDS; i++)
         if (tfm__decode_fields[i].kind >= TFM__FIELD_IDS)
             TFM__TRY(tfm__config_check_field(&tfm__decode_fields[i], o, c, l->err));
+    TFM__TRY(tfm__check_decode_fields(o, c, "transformer.config: decoding: ", l->err));
     for (i = 0; i < c->n_alignment_heads; i++) {
         const int32_t *head = c->alignment_heads + 2 * i;
         int32_t k;
@@ -8460,6 +8498,16 @@ static tfm_status tfm__session_layout(tfm_session *s, int attention, tfm_arena *
     return tfm__session_layout_shortlist(s, arena, err);
 }
 
+/* Makes limits of 0 large enough for what the decoding options d need. */
+static void tfm__session_allow(tfm_session_options *o, const tfm_decode_options *d, int32_t V) {
+    if (!o->max_beam) o->max_beam = (int32_t)tfm__min(INT32_MAX, tfm__decode_hypotheses(d));
+    if (!o->max_shortlist) o->max_shortlist = d->lexical_shortlist ? V : d->n_shortlist;
+}
+
+static int tfm__session_keeps_attention(const tfm_session_options *o) {
+    return o->attention || (o->decoding && tfm__decode_needs_attention(o->decoding));
+}
+
 /* Checks options, sets limits and allocator of s, and measures the session. Afterwards arena->peak
    is the number of bytes that the session needs. */
 static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
@@ -8475,8 +8523,8 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
     if (options) o = *options;
     s->decoding_of = o.decoding;
     s->max_batch = o.max_batch ? o.max_batch : 1;
+    if (o.decoding) tfm__session_allow(&o, o.decoding, model->config.tgt_vocab_size);
     s->max_beam = o.max_beam ? o.max_beam : 1;
-    if (!o.max_beam && s->decoding_of) s->max_beam = (int32_t)tfm__max(1, o.decoding->beam);
     if (o.max_batch < 0 || o.max_source < 0 || o.max_target < 0 || o.max_beam < 0 ||
         o.max_source > INT32_MAX / 2 - 8 || o.max_draft < 0 || o.max_draft == INT32_MAX ||
         s->max_batch > INT32_MAX / tfm__max(s->max_beam, 1 + (int64_t)o.max_draft))
@@ -8547,7 +8595,7 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
     TFM__TRY(tfm__choose_allocator(&s->allocator, o.allocator, err));
     *arena = tfm_arena_measuring();
     TFM__TRY(TFM__TAKE(arena, 1, 1, &self, err));
-    return tfm__session_layout(s, o.attention, arena, err);
+    return tfm__session_layout(s, tfm__session_keeps_attention(&o), arena, err);
 }
 
 TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_options *options,
@@ -8572,7 +8620,7 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     (void)TFM__TAKE(&arena, 1, 1, &s, NULL);
     *s = plan;
     s->allocation = memory;
-    (void)tfm__session_layout(s, options && options->attention, &arena, NULL);
+    (void)tfm__session_layout(s, options && tfm__session_keeps_attention(options), &arena, NULL);
     s->scratch.work.team = &s->team;
     tfm__stack_spread(&model->encoder, s->max_source, s->positions.bias[0]);
     tfm__stack_spread(&model->decoder, s->max_target, s->positions.bias[1]);
@@ -9698,15 +9746,10 @@ static tfm_status tfm__shortlist_check(const tfm_session *s, const tfm_decode_op
     const tfm__shortlist *l = &s->shortlist;
     int32_t V = s->model->config.tgt_vocab_size, i;
     TFM__TRY(tfm__ids_check(o->shortlist, o->n_shortlist, V, "shortlist", -1, err));
-    if (o->lexical_shortlist && !s->model->config.has_shortlist)
+    if (o->lexical_shortlist && !l->max)
         return tfm__fail(err, TFM_E_ARGUMENT,
-                         "lexical_shortlist: the model has no tensors 'shortlist.offsets' and "
-                         "'shortlist.ids'");
-    if (o->lexical_shortlist && (o->n_shortlist || !l->max))
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         o->n_shortlist ? "shortlist, lexical_shortlist: choose one"
-                                        : "lexical_shortlist: the session's max_shortlist is 0: "
-                                          "create the session with a larger one");
+                         "lexical_shortlist: the session's max_shortlist is 0: create the session "
+                         "with a larger one");
     if (o->n_shortlist > l->max)
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "shortlist has %d ids, the session's max_shortlist is %d", o->n_shortlist,
@@ -9727,21 +9770,8 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
                                             tfm_error *err) {
     const tfm_config *c = &s->model->config;
     int32_t V = c->tgt_vocab_size;
-    int64_t beam = tfm__max(1, o->beam), hypotheses = beam, best = 1;
-    TFM__TRY(tfm__check_decode_fields(o, "", err));
-    if (beam > 1 && !o->alternatives)
-        best = tfm__max(beam, (int64_t)floor((double)beam * o->patience + 0.5));
-    TFM__TRY(tfm__check_range("", "n_best", o->n_best, 0, (int32_t)tfm__min(INT32_MAX, best), err));
-    TFM__TRY(
-        tfm__check_range("", "attention_layer", o->attention_layer, 0, c->n_decoder_layers, err));
-    TFM__TRY(tfm__check_range("", "attention_head", o->attention_head, 0, c->n_heads, err));
-    if (o->samples && (o->beam > 1 || o->alternatives))
-        return tfm__fail(err, TFM_E_ARGUMENT, "samples, and a beam or alternatives: choose one");
-    if (o->prefix_bias > 0 && (o->samples || o->alternatives))
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "prefix_bias needs beam search: leave out samples and alternatives");
-    if (o->alternatives) hypotheses *= o->alternatives;
-    hypotheses = tfm__max(hypotheses, tfm__max(o->samples, o->n_best));
+    int64_t hypotheses = tfm__decode_hypotheses(o);
+    TFM__TRY(tfm__check_decode_fields(o, c, "", err));
     if (hypotheses > s->max_beam)
         return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_beam %d",
                          o->samples            ? "samples"
@@ -9754,7 +9784,7 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
         return tfm__fail(err, TFM_E_TOO_LONG, "%s is %i, the session's max_target %d",
                          o->max_length > s->max_target ? "max_length" : "min_length",
                          tfm__max(o->max_length, o->min_length), s->max_target);
-    if (!s->attention && (o->coverage_penalty > 0 || o->attention_layer || o->attention_head))
+    if (!s->attention && tfm__decode_needs_attention(o))
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "coverage_penalty, attention_layer and attention_head need a session with "
                          "attention: set attention in its options");

@@ -401,6 +401,7 @@ static tfm_decode_options take_defaults(const tfm_model *model, int is_last, con
     if (opt.max_length) d.max_length = opt.max_length;
     if (opt.beam) d.beam = opt.beam;
     if (d.beam < n_best) d.beam = n_best;
+    if (opt.beam && !opt.sample) d.samples = 0; /* of the model file */
     if (opt.sample) d.samples = n_best, d.beam = 0;
     else d.n_best = n_best;
     if (!is_last) d.alternatives = 0;

@@ -623,12 +623,6 @@ static void append_row(worker *me, input_item *l, int32_t row) {
 
 /* ---- translating: sessions and batches ------------------------------------------------------ */
 
-/* Returns the number of hypotheses of a sentence that a session must hold. */
-static int32_t beam_of(const tfm_decode_options *decode) {
-    int32_t ways = decode->alternatives ? decode->alternatives : 1;
-    return decode->samples ? decode->samples : decode->beam * ways;
-}
-
 /* Returns the options of a session for so many lines, whose lengths are at most these. max_target
    must never be what ends a sentence: the output would depend on the batch. */
 static tfm_session_options plan_session(const worker *me, int32_t rows, const int32_t *length) {
@@ -639,7 +633,7 @@ static tfm_session_options plan_session(const worker *me, int32_t rows, const in
     o.max_batch = rows;
     o.max_source = length[INPUT_SOURCE];
     if (opt.f16_cache) o.cache = TFM_DTYPE_F16;
-    o.max_beam = beam_of(decode);
+    o.decoding = decode; /* makes max_beam, max_shortlist and attention large enough */
     if (opt.score) o.max_target = length[INPUT_TARGET] + 1;
     else if (decode->max_length) o.max_target = decode->max_length;
     else o.max_target = 2 * o.max_source + 16 + length[INPUT_TARGET];
@@ -649,7 +643,6 @@ static tfm_session_options plan_session(const worker *me, int32_t rows, const in
     o.attention = me->keep_attention;
     o.threads = t.threads;
     if (opt.drafts && me->of->is_last) o.max_draft = DRAFT_TOKENS;
-    if (decode->lexical_shortlist) o.max_shortlist = me->of->config->tgt_vocab_size;
     return o;
 }
 

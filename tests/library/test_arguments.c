@@ -845,6 +845,37 @@ static void defaults(void) {
     }
 }
 
+/* A model file may have every decoding option but edit_logits, and a session with its decoding has
+   room for what the option needs. */
+static void each_option(void) {
+    int i;
+    SECTION("each option in a model file");
+    for (i = 0; i < TFM__N_DECODE_FIELDS; i++) {
+        const tfm__config_field *f = &tfm__decode_fields[i];
+        const int n = f->kind == TFM__FIELD_IDS ? 2 : 1, is_list = f->kind >= TFM__FIELD_IDS;
+        const char *value = f->kind == TFM__FIELD_IDS         ? "[2, 3]"
+                            : f->kind == TFM__FIELD_SEQUENCES ? "[[2, 3]]"
+                                                              : "1";
+        char config[256], word[32], out[256];
+        const tfm_decode_options *o;
+        tfm_session_options limits;
+        tfm_session *s;
+        tfm_model *m;
+        snprintf(word, sizeof word, "\"%s\"", f->words ? f->words->words[1] : "");
+        snprintf(config, sizeof config, IDS ", \"decoding\": {\"%s\": %s}", f->name,
+                 f->words ? word : value);
+        if (strcmp(f->name, "lexical_shortlist") == 0) continue; /* this model has no lexicon */
+        m = words_model(config), o = tfm_model_decoding(m);
+        if (is_list) CHECK(*(const int32_t *)((const char *)o + f->count) == n, "%s", f->name);
+        else CHECK(tfm__config_get(f, o) == 1, "%s: %g", f->name, tfm__config_get(f, o));
+        memset(&limits, 0, sizeof limits), limits.decoding = o;
+        must(tfm_session_create(&s, m, &limits, &err));
+        CHECK(tfm_translate(s, "a b", out, sizeof out, &err) == TFM_OK, "%s: %s", f->name,
+              err.text);
+        tfm_session_free(s), tfm_model_free(m);
+    }
+}
+
 static const tfm__words *field_words(const char *name) {
     const tfm__config_field *field = tfm__config_fields, *end = field + TFM__N_CONFIG_FIELDS;
     while (field < end && strcmp(field->name, name) != 0) field++;
@@ -1358,6 +1389,7 @@ int main(void) {
     files();
     integers();
     defaults();
+    each_option();
     words();
     weights();
     spaces();

@@ -883,8 +883,17 @@ static void decoding(void) {
     } rows[] = {
         {"[]", "'decoding' is not an object"},
         {"3", "'decoding' is not an object"},
-        {"{\"n_best\": 2}", "decoding: 'n_best' is not a known field"},
-        {"{\"samples\": 2}", "decoding: 'samples' is not a known field"},
+        {"{\"n_best\": 2}", "decoding: n_best is out of range: it takes 0 to 1"},
+        {"{\"edit_logits\": 2}", "decoding: 'edit_logits' is not a known field"},
+        {"{\"samples\": 2, \"beam\": 2}", "decoding: samples, and a beam or alternatives"},
+        {"{\"samples\": 2, \"prefix_bias\": 0.5}", "decoding: prefix_bias needs beam search"},
+        {"{\"top_p\": 2}", "decoding: top_p is out of range: it takes 0 to 1"},
+        {"{\"attention_layer\": 99}", "decoding: attention_layer is out of range"},
+        {"{\"attention_head\": 99}", "decoding: attention_head is out of range"},
+        {"{\"lexical_shortlist\": 1}", "decoding: lexical_shortlist: the model has no tensors"},
+        {"{\"end_ids\": [0, 13]}", "'end_ids' has 13, the vocabulary has 13 tokens"},
+        {"{\"end_ids\": 3}", "'end_ids' is not a list"},
+        {"{\"shortlist\": [13]}", "'shortlist' has 13, the vocabulary has 13 tokens"},
         {"{\"\": 2}", "decoding: '' is not a known field"},
         {"{\"beam\": 2, \"beam\": 2}", "decoding: 'beam' is a duplicate key"},
         {"{\"suppressed\": [], \"suppressed\": []}", "decoding: 'suppressed' is a duplicate key"},
@@ -916,13 +925,15 @@ static void decoding(void) {
         {"{\"suppressed_sequences\": [[1, [1]]]}", "is not a list of lists of ids"},
         {"{\"suppressed_sequences\": 1}", "'suppressed_sequences' is not a list"},
     };
-    static const char *const good[] = {"{}", "{\"suppressed\": [], \"suppressed_sequences\": []}",
+    static const char *const good[] = {"{}",
+                                       "{\"suppressed\": [], \"suppressed_sequences\": []}",
                                        "{\"forbidden\": [2], \"forbidden_sequences\": [[1, 2]], "
                                        "\"stop\": \"likely\"}", /* to 0.6.0 */
                                        "{\"beam\": 4, \"length_penalty\": -0.6, \"max_length\": "
                                        "20, \"min_length\": 19}",
                                        " { \"suppressed_sequences\" : [ [ 1 , 2 ] , [ 3 ] ] , "
-                                       "\"stop\" : \"early_never\" } "};
+                                       "\"stop\" : \"early_never\" } ",
+                                       "{\"end_ids\": [], \"samples\": 2147483647}"};
     static char config[1 << 16];
     size_t i, n;
     SECTION("decoding defaults");

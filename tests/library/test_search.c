@@ -1299,14 +1299,15 @@ static void stuck(void) {
 
 /* The decoding options of a model file must have the effect of the same options in a call. */
 static void defaults(void) {
-    static const int32_t forbidden[] = {0}, rows[] = {4, 5, 3, 5, 0, 0}, lengths[] = {3, 1};
+    static const int32_t forbidden[] = {0}, ends[] = {4, 2}, rows[] = {4, 5, 3, 5, 0, 0},
+                         lengths[] = {3, 1};
     tfm_model *without = small_model(3, ", \"decoding\": {}"),
               *model = small_model(
                   3, ", \"decoding\": {\"beam\": 3, \"length_penalty\": 0.6, \"patience\": 1.5, "
                      "\"stop\": \"sure\", \"max_length\": 11, \"min_length\": 2, "
                      "\"no_repeat_ngram\": 2, \"repetition_penalty\": 1.25, \"repetition\": "
                      "\"hugging_face\", \"force_end\": 1, \"no_unknown\": 1, \"forbidden\": [0], "
-                     "\"forbidden_sequences\": [[4, 5, 3], [5]]}");
+                     "\"forbidden_sequences\": [[4, 5, 3], [5]], \"end_ids\": [4, 2]}");
     tfm_session *s = wide_session(model, 1, 3, MOST);
     id_matrix src = tiny_batch(source, NULL, 1, 6), sequences = tiny_batch(rows, lengths, 2, 3);
     tfm_decode_options o, expected = no_options();
@@ -1325,8 +1326,10 @@ static void defaults(void) {
     expected.repetition = TFM_REPETITION_HUGGING_FACE, expected.no_unknown = 1;
     expected.suppressed = o.suppressed, expected.n_suppressed = 1;
     expected.suppressed_sequences = o.suppressed_sequences, expected.n_suppressed_sequences = 2;
+    expected.end_ids = o.end_ids, expected.n_end_ids = 2;
     CHECK(memcmp(&o, &expected, sizeof o) == 0, "all options");
-    expected.suppressed = forbidden, suppress_rows(&expected, &sequences, lists);
+    expected.suppressed = forbidden, expected.end_ids = ends,
+    suppress_rows(&expected, &sequences, lists);
     must(decode_rows(s, &src, NULL, &o, &err)), n = bytes_of(s, 0, 6, a);
     must(decode_rows(s, &src, NULL, &expected, &err));
     CHECK(n == bytes_of(s, 0, 6, b) && memcmp(a, b, n) == 0, "lists of tokens");

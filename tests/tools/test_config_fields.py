@@ -77,7 +77,7 @@ VALUES = {
     "max_source_positions": (40, 50), "max_encoder_position_embeddings": (120, 200),
     "max_decoder_position_embeddings": (50, 70),
     **dict.fromkeys(("pad_token_id", "bos_token_id", "decoder_start_token_id"), (30, 31, 32, 33)),
-    "eos_token_id": (34, 35, [34, 35]), "sep_token_id": (3,),
+    "eos_token_id": (34, 35, [34, 35], [33, 7, 9, 12], [34, 5, 400]), "sep_token_id": (3,),
     "forced_bos_token_id": (None, 5, 36), "forced_eos_token_id": (None, 2, 34, 35, 0),
     "suppress_tokens": ([5, 6, 7], [-1], []), "begin_suppress_tokens": ([5], None),
     "bad_words_ids": ([[6]], [[7, 8], [9]], [[10, 11, 12]]),
@@ -334,25 +334,28 @@ def show(case, kind, why):
     print(f"{case.family}, seed {case.seed}: {kind}: {json.dumps(case.said)[:600]}\n    {why[-700:]}")
 
 
-def random_case(family, seed):
+def random_case(family, seed, ends=False):
+    """ends: whether the case has several end tokens."""
     with tempfile.TemporaryDirectory() as folder:
         case = Case(family, folder, seed)
         rng = case.rng
         rows = config_fields.names_of(config_class(family)) - SKIPPED - {"return_dict"}
         default = config_class(family)()
         options = {key: vary(key, getattr(default, key, None), rng)
-                   for key in rng.sample(sorted(rows), rng.randrange(1, 5))}
+                   for key in rng.sample(sorted(rows), 0 if ends else rng.randrange(1, 5))}
         if "encoder_attention_heads" in options or "decoder_attention_heads" in options:
             heads = rng.choice((1, 2, 3))
             options.update(encoder_attention_heads=heads, decoder_attention_heads=heads)
         case.save(options)
         generation = {key: vary(key, None, rng) for key in rng.sample(OFTEN, rng.randrange(1, 6))}
-        if rng.random() < 0.3:
+        if not ends and rng.random() < 0.3:
             others = sorted(generation_fields() - SKIPPED - {"transformers_version"})
             generation.update({key: vary(key, None, rng) for key in rng.sample(others, 2)})
-        ends = case.read("generation_config.json").get("eos_token_id")
-        if generation.get("forced_eos_token_id") is not None and isinstance(ends, int):
-            generation["forced_eos_token_id"] = ends
+        if ends or rng.random() < 0.2:
+            generation["eos_token_id"] = rng.sample(range(5, 35), rng.choice((2, 4, 9))) + [400] * rng.randrange(2)
+        end = generation.get("eos_token_id", case.read("generation_config.json").get("eos_token_id"))
+        if generation.get("forced_eos_token_id") is not None and end is not None:
+            generation["forced_eos_token_id"] = end if isinstance(end, int) or rng.random() < 0.3 else rng.choice(end)
         if family in PAD_SHIFTS:
             generation["suppress_tokens"] = [case.read("generation_config.json").get("pad_token_id")]
         where = rng.choice(("generation_config.json",) * 3 + ("config.json",))
@@ -369,7 +372,7 @@ def random_case(family, seed):
         else:
             case.edit(where, generation)
         case.said[where] = generation
-        if rng.random() < 0.3:  # keys that are missing from config.json
+        if not ends and rng.random() < 0.3:  # keys that are missing from config.json
             gone = rng.sample(sorted({"scale_embedding", "activation_function", "bos_token_id",
                                       "decoder_start_token_id", "forced_eos_token_id",
                                       "tie_word_embeddings", "pad_token_id", "eos_token_id",
@@ -425,13 +428,13 @@ def walk_fields(names):
     return counts, new
 
 
-def walk_random(names, cases, seed):
+def walk_random(names, cases, seed, ends=False):
     total = collections.Counter()
     print(f"transformers {transformers.__version__}, seed {seed}")
     for family in names:
         counts, reasons = collections.Counter(), collections.Counter()
         for number in range(cases):
-            case, kind, why = random_case(family, (seed * 1000 + number) % 2 ** 31)
+            case, kind, why = random_case(family, (seed * 1000 + number) % 2 ** 31, ends)
             counts[kind] += 1
             reasons[kind + ": " + " ".join(why.split()[-40:])[:150]] += kind != "equal"
             if kind == "wrong":
@@ -545,6 +548,12 @@ class ConfigFields(unittest.TestCase):
         self.assertEqual(new, [])
         self.assertGreater(counts["equal"], 2 * counts["not read"])  # a size that the weights do not have is not read
 
+    def test_several_end_tokens(self):
+        """Each family with lists of end tokens, some of them outside the vocabulary, in either file."""
+        counts = walk_random([one for one in FAMILIES if one not in VECTORS], 2, random.SystemRandom().randrange(10 ** 5), ends=True)
+        self.assertEqual(counts["wrong"], 0)
+        self.assertGreater(counts["equal"], counts["not read"])
+
     def test_random_configs(self):
         counts = walk_random(FAMILIES, CASES, random.SystemRandom().randrange(10 ** 5))
         self.assertEqual(counts["wrong"], 0)
@@ -558,6 +567,7 @@ if __name__ == "__main__":
     parser_.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10 ** 5))
     parser_.add_argument("--family", action="append", choices=FAMILIES)
     parser_.add_argument("--fields", action="store_true")
+    parser_.add_argument("--ends", action="store_true", help="several end tokens in each case")
     parser_.add_argument("--verbose", action="store_true")
     options_ = parser_.parse_args()
     VERBOSE = options_.verbose
@@ -566,4 +576,4 @@ if __name__ == "__main__":
         counts_, new_ = walk_fields(options_.family or FAMILIES)
         sys.exit(bool(counts_["wrong"] or new_))
     sys.exit(bool(walk_random(options_.family or FAMILIES, options_.cases,
-                              options_.seed)["wrong"]))
+                              options_.seed, options_.ends)["wrong"]))

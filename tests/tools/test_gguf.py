@@ -353,7 +353,7 @@ class T5(Case):
                 ({"tokenizer.ggml.normalizer.lowercase": True}, "tokenizer.ggml.normalizer.lowercase is True", "--ignore-key"),
                 ({"tokenizer.ggml.model": "gpt2"}, "tokenizer.ggml.model is 'gpt2'", "--ignore-key tokenizer.ggml.model"),
                 ({"tokenizer.ggml.pre": "llama-bpe"}, "tokenizer.ggml.pre is 'llama-bpe'"),
-                ({"tokenizer.ggml.eot_token_id": 9}, "tokenizer.ggml.eot_token_id is 9"),
+                ({"tokenizer.ggml.eot_token_id": 999}, "tokenizer.ggml.eot_token_id is 999"),
                 ({"tokenizer.ggml.eos_token_id": 999}, "tokenizer.ggml.eos_token_id is 999"),
                 ({"t5.decoder_start_token_id": 316}, "t5.decoder_start_token_id is 316, and token_embd.weight has 316 rows"),
                 ({"tokenizer.ggml.unknown_token_id": 5}, "tokenizer.ggml.unknown_token_id is 5"),

@@ -127,8 +127,7 @@ def check_with(engine: Engine, must: bool, written: Callable[[], Path], options:
     except Exception as error:  # an engine refuses by whatever it raises
         if must:
             raise
-        say(f"check: not made: {visible(brief(error))}")
-        return
+        wrong = f"the engine raised {visible(brief(error))}; --no-check leaves the check out"
     if not options.force:
         raise ConvertError(f"the check failed: {wrong}. {options.output} is not written; --force "
                            f"writes it anyway")

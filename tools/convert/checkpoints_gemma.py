@@ -16,6 +16,7 @@ as a tensor.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from typing import Any
@@ -86,7 +87,8 @@ def read_sides(hf: dict[str, Any], path: str, ignored: set[str], notes: list[str
             found, where = found.get("text_config"), f"{where}, text_config"
         if not isinstance(found, dict):
             raise ConvertError(f"{where}: missing")
-        found = check_kinds(found, {**KINDS, **dict.fromkeys(("pad_token_id", "bos_token_id"), "integer")}, where)
+        found = check_kinds(found, {**KINDS, **dict.fromkeys(("pad_token_id", "bos_token_id"), "integer"),
+                                    "eos_token_id": "integer|list of integers"}, where)
         fields = config_fields.GEMMA_OF[kind]
         said = config_fields.read(fields, found, "gemma2" if kind == "t5gemma" else "gemma3_text", where,
                                   ignored, notes)
@@ -103,6 +105,10 @@ def read_sides(hf: dict[str, Any], path: str, ignored: set[str], notes: list[str
     for key in ("pad_token_id", "bos_token_id", "eos_token_id"):
         if hf.get(key) is None:
             hf[key] = hf["decoder"].get(key)
+    decoding = hf["decoding"]
+    if decoding.path == "config.json":  # transformers then takes what is missing from the decoder's config
+        values = {key: hf[key] for key in ("pad_token_id", "bos_token_id", "eos_token_id") if hf.get(key) is not None}
+        hf["decoding"] = dataclasses.replace(decoding, values={**values, **decoding.values})
 
 
 def check_side(one: dict[str, Any], where: str) -> None:
@@ -180,7 +186,7 @@ def sees(window: int, side: str, merged: bool) -> list[int]:
 # ------------------------------------------------------------------------------- rotary positions
 def rope_of(one: dict[str, Any], kind: str, merged: bool) -> dict[str, Any]:
     """The parameters of the layers of a kind, from rope_parameters or as transformers 4 wrote them."""
-    found = one.get("rope_parameters")
+    found = whole = one.get("rope_parameters")
     legacy = one.get("rope_scaling")
     local = merged and kind == SLIDING
     theta = one.get("rope_local_base_freq" if local else "rope_theta")
@@ -192,6 +198,8 @@ def rope_of(one: dict[str, Any], kind: str, merged: bool) -> dict[str, Any]:
     rope = {"rope_theta": theta, **(found or {})}
     if legacy and not local and (merged or not found):
         rope.update(legacy)
+    if merged or found is not whole:  # transformers looks for it beside the parameters of the kinds of layers
+        rope["truncate"] = (whole or {}).get("truncate", True)
     rope.setdefault("rope_type", rope.get("type", "default"))
     rope.setdefault("original_max_position_embeddings", one.get("max_position_embeddings"))
     return rope
@@ -250,9 +258,8 @@ def frequencies(rope: dict[str, Any], width: int, where: str) -> tuple[np.ndarra
 
     if base <= 1:
         raise ConvertError(f"{where}: rope_theta is {base}; yarn takes a number above 1")
-    truncated = rope.get("truncate", True) if "nested" not in rope else True
     first, last = (corrected(number("beta_fast", 32)), corrected(number("beta_slow", 1)))
-    if truncated:
+    if rope.get("truncate", True):
         first, last = math.floor(first), math.ceil(last)
     first, last = max(first, 0), min(last, width - 1)
     ramp = np.clip((np.arange(width // 2, dtype=f32) - f32(first))

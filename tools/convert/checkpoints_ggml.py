@@ -155,11 +155,19 @@ def config_of_t5(file: GgufFile, fields: dict[str, Any], path: Path, notes: list
               # The shortest decimal number that is this f32
               "layer_norm_epsilon": float(str(np.float32(said["attention.layer_norm_rms_epsilon"]))),
               "feed_forward_proj": "gated-gelu" if gated else "relu", "tie_word_embeddings": tied,
-              "scale_decoder_outputs": tied, "eos_token_id": fields.get("tokenizer.ggml.eos_token_id", 1),
+              "scale_decoder_outputs": tied, "eos_token_id": end_tokens(fields),
               "pad_token_id": fields.get("tokenizer.ggml.padding_token_id", 0)}
     if said["decoder_start_token_id"] is not None:
         config["decoder_start_token_id"] = said["decoder_start_token_id"]
     return config
+
+
+def end_tokens(fields: dict[str, Any]) -> int | list[int]:
+    """What ends a target: llama.cpp ends at the tokens that end a turn or a message, too."""
+    names = (("eos", 1), ("eot", None), ("eom", None))
+    found = [fields.get(f"tokenizer.ggml.{name}_token_id", otherwise) for name, otherwise in names]
+    ends = list(dict.fromkeys(one for one in found if one is not None))
+    return ends if len(ends) > 1 else ends[0]
 
 
 def count_layers(tensors: Tensors, begin: str) -> int:
@@ -228,9 +236,6 @@ def write_t5_texts(fields: dict[str, Any], rows: int, path: Path, folder: Path) 
     for name, at in ids.items():
         if at is not None and at >= len(pieces):
             raise ConvertError(f"{path}: tokenizer.ggml.{name}_token_id is {at}, and the vocabulary has {len(pieces)} pieces")
-        if name in ("eot", "eom") and at not in (None, ids["eos"]):
-            raise ConvertError(f"{path}: tokenizer.ggml.{name}_token_id is {at}, and eos_token_id {ids['eos']}; transformer.h "
-                               f"has one end token; --ignore-key tokenizer.ggml.{name}_token_id leaves the key out")
     unknown = [at for at, (_, _, piece_kind) in enumerate(pieces) if piece_kind == UNKNOWN]
     if unknown != [ids["unknown"]]:
         raise ConvertError(f"{path}: tokenizer.ggml.unknown_token_id is {ids['unknown']}, and token_type has the unknown "

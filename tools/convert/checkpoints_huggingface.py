@@ -454,12 +454,14 @@ def read_configs(folder: Path, ignored: set[str] = frozenset()) -> tuple[dict[st
     return hf, notes
 
 
-def one_id(hf: dict[str, Any], key: str, path: str = "config.json") -> int | None:
-    """An id; of a list (several end tokens) only one can be used."""
+def one_id(hf: dict[str, Any], key: str, path: str = "config.json", option: str = "") -> int | None:
+    """An id. Of a list of several, which transformers gives to one text each, none is the model's. option: the key
+    of --set that states it."""
     value = hf.get(key)
     if isinstance(value, list):
         if len(value) != 1:
-            raise ConvertError(f"{path}: {key} is {brief(value)}; transformer.h has one")
+            raise ConvertError(f"{path}: {key} is {brief(value)}, and a model has one such token; " + (
+                f"--set {option}=ID states it" if option else f"--ignore-key {key} leaves the key out"))
         value = value[0]
     return value if isinstance(value, int) and value >= 0 else None
 
@@ -511,12 +513,18 @@ def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
 
 def decoding_facts(hf: dict[str, Any], stated: Config, model: Model) -> Config:
     """The encoder's pad is config.json's; every other id is one of decoding."""
-    said = hf["decoding"].values
+    said = {key: value for key, value in hf["decoding"].values.items() if key not in hf["ignored"]}
     facts: Config = {}
+    ends = decoding.end_tokens(hf["decoding"])
+    if ends and "end" not in stated:
+        facts["end"] = ends[0]
+    elif isinstance(stated.get("end"), int):
+        ends = [stated["end"]]
     first = "bos_token_id" if said.get("decoder_start_token_id") is None else "decoder_start_token_id"
-    for key, values, name in (("src_pad", hf, "pad_token_id"), ("end", said, "eos_token_id"),
-                              ("start", said, first), ("forced", said, "forced_bos_token_id")):
-        value = one_id(values, name, hf["decoding"].path if values is said else "config.json")
+    for key, values, name in (("src_pad", hf, "pad_token_id"), ("start", said, first),
+                              ("forced", said, "forced_bos_token_id")):
+        value = None if key in stated else one_id(
+            values, name, hf["decoding"].path if values is said else "config.json", key)
         if value is not None:
             facts[key] = value
     pad = facts.get("src_pad")
@@ -531,15 +539,15 @@ def decoding_facts(hf: dict[str, Any], stated: Config, model: Model) -> Config:
         facts.pop("src_pad", None)
     suppressed = {one for one in said.get("suppress_tokens") or [] if one >= 0}
     for one in ("forced_bos_token_id", "forced_eos_token_id"):
-        value = one_id(said, one, hf["decoding"].path)
-        if value in suppressed:
-            raise ConvertError(f"{hf['decoding'].path}: {one} {value} is among suppress_tokens; "
-                               f"transformers then has no token to choose")
+        value = said.get(one)
+        if value is not None and suppressed.intersection(value if isinstance(value, list) else [value]):
+            raise ConvertError(f"{hf['decoding'].path}: {one} {brief(value)} is among suppress_tokens; "
+                               f"transformers then has no token to choose; --ignore-key {one} leaves the key out")
     suppressed.update(words[0] for words in said.get("bad_words_ids") or []
-                      if len(words) == 1 and words[0] != facts.get("end"))
+                      if len(words) == 1 and words[0] not in ends)
     if suppressed:
         facts["suppressed"] = sorted(suppressed)
-    found = decoding.from_transformers(hf["decoding"], facts.get("end"), stated, model)
+    found = decoding.from_transformers(hf["decoding"], ends, stated, model)
     if model.takes_vectors and found.pop("no_source_ngram", 0):
         model.notes.append("encoder_no_repeat_ngram_size: left out, as sources have no ids")
     if found:
@@ -609,6 +617,9 @@ def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> Comparison:
         raise NoComparison(f"config.json is read as transformers {hf['version']} reads it, and "
                            f"{transformers.__version__} is installed, which differs in what it ties "
                            f"and scales")
+    for name in {hf["model_type"], hf.get("part_of", hf["model_type"])}:
+        if name not in transformers.CONFIG_MAPPING:
+            raise NoComparison(f"transformers {transformers.__version__} has no {name}")
     transformers.utils.logging.disable_progress_bar()
     kind = (transformers.AutoModelForImageTextToText if "part_of" in hf
             else transformers.AutoModelForSeq2SeqLM)
@@ -620,7 +631,7 @@ def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> Comparison:
                            f"this folder has under another name")
     model = model.eval()
     config, generator = model.config.get_text_config(), torch.Generator().manual_seed(1)
-    end, pad = one_id(hf, "eos_token_id") or 0, one_id(hf, "pad_token_id") or 0
+    end, pad = next(iter(decoding.end_tokens(hf["decoding"])), 0), one_id(hf, "pad_token_id") or 0
     source_size = getattr(config, "src_vocab_size", None) or config.vocab_size
     target_size = getattr(config, "decoder_vocab_size", None) or config.vocab_size
     lengths = torch.tensor([9, 7, 5])
@@ -630,7 +641,8 @@ def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> Comparison:
     src[torch.arange(9) >= lengths[:, None]] = pad
     tgt = torch.randint(target_size, (3, 8), generator=generator)
     tgt = torch.where(tgt == pad, end, tgt)
-    tgt[:, 0] = config.decoder_start_token_id or 0
+    said = hf["decoding"].values
+    tgt[:, 0] = next((said[key] for key in ("decoder_start_token_id", "bos_token_id") if isinstance(said.get(key), int)), 0)
 
     inside = (torch.arange(9) < lengths[:, None]).numpy()
     with torch.no_grad():

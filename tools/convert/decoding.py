@@ -87,7 +87,19 @@ def find(fields: config_fields.Fields, config: dict[str, Any], outer: dict[str, 
     return Said(generation, "generation_config.json", version, ignored, rows)
 
 
-def from_transformers(source: Said, end: int | None, stated: Config, model: Model) -> Config:
+def end_tokens(source: Said) -> list[int]:
+    """The ids that end a target, each once. What forced_eos_token_id names stands first, the least of
+    it before the others: transformers gives the least of equal probabilities."""
+    def ids(key: str) -> list[int]:
+        value = source.values.get(key) if key not in source.ignored else None
+        found = value if isinstance(value, list) else [value]
+        return [one for one in found if isinstance(one, int) and not isinstance(one, bool) and one >= 0]
+
+    ends, forced = list(dict.fromkeys(ids("eos_token_id"))), sorted(set(ids("forced_eos_token_id")))
+    return forced + [one for one in ends if one not in forced] if set(forced) <= set(ends) else ends
+
+
+def from_transformers(source: Said, ends: list[int], stated: Config, model: Model) -> Config:
     if is_left_out(stated):
         return {}
     path = source.path
@@ -128,15 +140,17 @@ def from_transformers(source: Said, end: int | None, stated: Config, model: Mode
                            f"up to 2 * source + 16")
     forced_end = said.get("forced_eos_token_id")
     forced_end = [forced_end] if isinstance(forced_end, int) else forced_end
-    if forced_end and forced_end != [end]:
-        raise ConvertError(f"{path}: forced_eos_token_id is {brief(forced_end)}, the end token "
-                           f"{end}, which transformer.h has for both; {HINT}")
+    if forced_end and not set(forced_end) <= set(ends):
+        raise ConvertError(f"{path}: forced_eos_token_id is {brief(forced_end)}, and eos_token_id {brief(ends)}; "
+                           f"transformer.h ends a target of max_length tokens with one that ends targets; {HINT}")
+    if len(ends) > 1:
+        found["end_ids"] = ends
     if forced_end:
         found["force_end"] = 1
     first = said.get("forced_bos_token_id")
     first = first[0] if isinstance(first, list) and first else first
-    if first is not None and first == end:
-        raise ConvertError(f"{path}: forced_bos_token_id is {first}, which is the end token: every "
+    if first is not None and first in ends:
+        raise ConvertError(f"{path}: forced_bos_token_id is {first}, which is an end token: every "
                            f"target of transformers is empty; {HINT}, or --set forced=TOKEN the "
                            f"token with which targets begin")
     if first is not None and forced_end and found.get("max_length") == 1:
@@ -195,6 +209,14 @@ def from_ctranslate2(stated: Config, model: Model) -> Config:
 def settle(facts: Config, stated: Config, most: int | None, model: Model) -> Config:
     """What the checkpoint says and what --set says, together; most: learned positions."""
     said = {key: value for key, value in stated.items() if key != "none"}
+    rows = len(model.tensors["tgt_embedding.weight"]) if "tgt_embedding.weight" in model.tensors else None
+    beyond = [one for one in facts.get("end_ids", []) if rows is not None and one >= rows]
+    if beyond:
+        ends = [one for one in facts["end_ids"] if one < rows]
+        model.notes.append(f"end tokens {', '.join(map(str, beyond))}: left out, as the embedding has no such rows")
+        facts = {key: value for key, value in facts.items() if key != "end_ids"}
+        facts.update({"end_ids": ends} if len(ends) > 1 else {})
+        model.facts["end"] = (ends or beyond)[0]
     merged = said if "none" in stated else {**facts, **said}
     if most and "max_length" not in said and merged.get("max_length", 0) > most:
         model.notes.append(f"decoding: max_length {merged['max_length']}: written as {most}, because the "

@@ -187,6 +187,7 @@ from .modelfile import (F32, I8, NO_TOKEN, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, T
                         is_floating, measure, missing_tensors, omit_tied, parse_settings, read_about, read_vocabulary,
                         settle_bytes, shape_of, to_type, write_model)
 from .printing import Parser, run
+from .sentencepieces import read_pieces
 from .tokenizer_files import FORM_ERRORS
 from .untrusted import MEGABYTE, brief, visible
 from .writer import check_target, stoppable
@@ -340,6 +341,8 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     settle_languages(stated, model)
     core = options.core and "src_embedding.weight" not in model.tensors
     table = model.tensors.get("tgt_positions.weight", model.tensors.get("src_positions.weight"))
+    if "end" in stated:  # --set end states the only end token
+        model.facts.get("decoding", {}).pop("end_ids", None)
     said = decoding.settle(model.facts.pop("decoding", {}), stated.pop("decoding", {}),
                            len(table) - stated.get("position_offset", model.facts.get(
                                "position_offset", 0)) if table is not None else None, model)
@@ -464,18 +467,38 @@ def name_ids(stated: Config, model: Model) -> None:
         if value == NO_TOKEN:
             stated[key] = None
             continue
-        source = model.texts.get("src_vocabulary", b"")
-        text = source if key in SOURCE_IDS else model.texts.get("tgt_vocabulary", source)
-        lines = text.decode().split("\n")[:-1]
-        ids = {spelling: i for i, line in enumerate(lines) for spelling in line.split("\t")}
-        if value not in ids:
-            raise ConvertError(f"--set {key}={value}: " + (
-                "the vocabulary has no such token" if ids else "no vocabulary here: give the id"))
-        stated[key] = ids[value]
+        stated[key] = id_of_token(f"{key}={value}", value, "src" if key in SOURCE_IDS else "tgt", model)
+    languages = stated.get("languages")
+    if languages:
+        stated["languages"] = {code: id_of_token(f"languages={code}:{one}", one, "src", model) if isinstance(one, str)
+                               else one for code, one in languages.items()}
+
+
+def id_of_token(setting: str, token: str, side: str, model: Model) -> int:
+    """The id of a token of that side's vocabulary, or of its SentencePiece model."""
+    def of(name: str) -> Any:
+        return model.texts.get(f"{side}_{name}", model.texts.get(f"src_{name}", b""))
+
+    lines = of("vocabulary").decode().split("\n")[:-1] or read_pieces(of("sentencepiece"), setting) if (
+        of("vocabulary") or of("sentencepiece")) else []
+    ids = {spelling: i for i, line in enumerate(lines) for spelling in line.split("\t")}
+    if token not in ids:
+        raise ConvertError(f"--set {setting}: " + (
+            "the vocabulary has no such token" if ids else "no vocabulary here: give the id"))
+    return ids[token]
 
 
 def settle_languages(stated: Config, model: Model) -> None:
-    """--set src_start and forced choose for good; a language that is chosen is not asked for."""
+    """--set src_start and forced choose for good; a language that is chosen is not asked for. --set languages=none says
+    that there are none."""
+    if stated.get("languages") == {}:
+        del stated["languages"]
+        for key in ("languages", "src_language", "tgt_language"):
+            model.facts.pop(key, None)
+    if stated.get("languages") and not {"src_language", "tgt_language"} & {*stated, *model.facts}:
+        raise ConvertError("--set languages: say where their tokens stand: --set src_language=target (before a source, of "
+                           "the language to translate into) or source (of the source's own), and with "
+                           "--set tgt_language=forced before the target")
     for key, language in (("src_start", "src_language"), ("forced", "tgt_language")):
         if key in stated:
             model.facts.pop(language, None)

@@ -81,6 +81,13 @@ def number(text: str) -> int | float:
     return int(value) if value.is_integer() else value
 
 
+def share(text: str) -> int | float:
+    value = number(text)
+    if value > 1:
+        raise ValueError("a number above 0, up to 1")
+    return value
+
+
 def scale(text: str) -> int | float | str:
     if text == "sqrt_d":
         return text
@@ -135,11 +142,13 @@ def window_list(text: str) -> list[list[int]]:
     return rows
 
 
-def language_list(text: str) -> dict[str, int]:
-    found = dict(re.findall(r"([^:,]+):(\d+)(?:,|$)", text, re.ASCII))
+def language_list(text: str) -> dict[str, int | str]:
+    if text == NO_TOKEN:
+        return {}
+    found = dict(re.findall(r"([^:,]+):([^,]+)(?:,|$)", text))
     if ",".join(f"{code}:{at}" for code, at in found.items()) != text:
-        raise ValueError("codes and ids, as in fra:5,deu:6")
-    return {code: integer(0)(at) for code, at in found.items()}
+        raise ValueError("codes and ids or tokens, as in fra:5,deu:##DE, or none")
+    return {code: token_or_id(at) for code, at in found.items()}
 
 
 def sequence_list(text: str) -> list[list[int]]:
@@ -214,7 +223,12 @@ DECODING_KEYS: dict[str, Callable[[str], Any]] = {
     "min_length": integer(0), "no_repeat_ngram": integer(0),
     "no_source_ngram": integer(0), "repetition_penalty": number,
     "repetition": one_of("target", "hugging_face"), "force_end": switch, "no_unknown": switch,
-    "suppressed": id_list, "suppressed_sequences": sequence_list,
+    "suppressed": id_list, "suppressed_sequences": sequence_list, "end_ids": id_list,
+    "truncate": integer(0), "n_best": integer(1), "coverage_penalty": number, "samples": integer(0),
+    "temperature": number, "top_k": integer(0), "top_p": share, "alternatives": integer(0),
+    "min_alternative_prob": share, "prefix_bias": share, "keep_end": switch,
+    "lexical_shortlist": switch, "shortlist": id_list, "attention_layer": integer(0),
+    "attention_head": integer(0), "skip_errors": switch,
 }
 SEAMLESS = ("seamless_m4t", "seamless_m4t_v2")  # SeamlessM4T's versions
 # What the models of a family were trained to read at a time ("sentences" of the config): a sentence, or a whole
@@ -732,8 +746,10 @@ def check_config(config: Config, sizes: Config, model: Model) -> None:
             ids = config.get(key, [])
             if key == "suppressed":
                 decoding = config.get("decoding", {})
-                ids = [*ids, *decoding.get("suppressed", []),
+                ids = [*ids, *decoding.get("suppressed", []), *decoding.get("shortlist", []),
                        *chain.from_iterable(decoding.get("suppressed_sequences", []))]
+            if key == "end":
+                ids = [*([ids] if isinstance(ids, int) else []), *config.get("decoding", {}).get("end_ids", [])]
             for one in ids if isinstance(ids, list) else [ids]:
                 if one >= sizes.get(vocabulary, math.inf):
                     model.problems.append(f"{key} {one} is outside the vocabulary: "

@@ -90,6 +90,61 @@ static void print_id_list(const int32_t *ids, int32_t n) {
     for (i = 0; i < n; i++) printf(" %d", (int)ids[i]);
 }
 
+static void print_ids(const char *name, const int32_t *ids, int32_t n) {
+    if (!n) return;
+    printf("  %-20s", name);
+    print_id_list(ids, n), printf("\n");
+}
+
+/* The decoding options that are numbers or words, in the order of tfm_decode_options. */
+typedef struct option_row {
+    const char *name;
+    size_t at;
+    int is_real;
+} option_row;
+
+#define WHOLE(name)                                                                                \
+    { #name, offsetof(tfm_decode_options, name), 0 }
+#define REAL(name)                                                                                 \
+    { #name, offsetof(tfm_decode_options, name), 1 }
+static const option_row decoding[] = {WHOLE(max_length),
+                                      WHOLE(min_length),
+                                      WHOLE(truncate),
+                                      WHOLE(beam),
+                                      WHOLE(n_best),
+                                      REAL(length_penalty),
+                                      REAL(coverage_penalty),
+                                      REAL(patience),
+                                      WHOLE(samples),
+                                      REAL(temperature),
+                                      WHOLE(top_k),
+                                      REAL(top_p),
+                                      WHOLE(alternatives),
+                                      REAL(min_alternative_prob),
+                                      REAL(prefix_bias),
+                                      WHOLE(force_end),
+                                      WHOLE(keep_end),
+                                      WHOLE(no_unknown),
+                                      WHOLE(no_repeat_ngram),
+                                      WHOLE(no_source_ngram),
+                                      REAL(repetition_penalty),
+                                      WHOLE(lexical_shortlist),
+                                      WHOLE(attention_layer),
+                                      WHOLE(attention_head),
+                                      WHOLE(skip_errors)};
+enum { N_DECODING = sizeof decoding / sizeof *decoding };
+
+/* Prints an option that is not 0. */
+static void print_option(const option_row *row, const tfm_decode_options *o) {
+    const char *at = (const char *)o + row->at;
+    int32_t whole = 0;
+    double real = 0;
+    if (row->is_real) memcpy(&real, at, sizeof real);
+    else memcpy(&whole, at, sizeof whole);
+    if (whole) print_size(row->name, whole);
+    if (real != 0) print_number(row->name, real);
+}
+
 /* Prints the decoding defaults of the file. */
 static void print_decoding(const tfm_model *model) {
     tfm_decode_options o, none;
@@ -98,26 +153,15 @@ static void print_decoding(const tfm_model *model) {
     o = *tfm_model_decoding(model);
     printf("decoding\n");
     if (memcmp(&o, &none, sizeof o) == 0) printf("  no defaults in the file: greedy\n");
-    if (o.beam) print_size("beam", o.beam);
-    if (o.length_penalty != 0) print_number("length_penalty", o.length_penalty);
-    if (o.patience != 0) print_number("patience", o.patience);
+    for (r = 0; r < N_DECODING; r++) print_option(&decoding[r], &o);
     if (o.stop) print_word("stop", tfm_stop_name(o.stop));
-    if (o.max_length) print_size("max_length", o.max_length);
-    if (o.min_length) print_size("min_length", o.min_length);
-    if (o.no_repeat_ngram) print_size("no_repeat_ngram", o.no_repeat_ngram);
-    if (o.no_source_ngram) print_size("no_source_ngram", o.no_source_ngram);
-    if (o.repetition_penalty != 0) print_number("repetition_penalty", o.repetition_penalty);
     if (o.repetition) print_word("repetition", tfm_repetition_name(o.repetition));
-    if (o.force_end) print_size("force_end", o.force_end);
-    if (o.no_unknown) print_size("no_unknown", o.no_unknown);
-    if (o.n_suppressed) {
-        printf("  %-20s", "suppressed");
-        print_id_list(o.suppressed, o.n_suppressed), printf("\n");
-    }
-    for (r = 0; r < o.n_suppressed_sequences; r++) {
-        printf("  %-20s", r ? "" : "suppressed_sequences");
-        print_id_list(o.suppressed_sequences[r].data, o.suppressed_sequences[r].n), printf("\n");
-    }
+    print_ids("end_ids", o.end_ids, o.n_end_ids);
+    print_ids("suppressed", o.suppressed, o.n_suppressed);
+    for (r = 0; r < o.n_suppressed_sequences; r++)
+        print_ids(r ? "" : "suppressed_sequences", o.suppressed_sequences[r].data,
+                  o.suppressed_sequences[r].n);
+    print_ids("shortlist", o.shortlist, o.n_shortlist);
 }
 
 /* Prints the windows of layers: layer, left, right. */

@@ -209,11 +209,15 @@ def decode_job(method: str, defaults: Any, vocabulary: int, pair: tuple[bytes | 
              "no_repeat_ngram or repetition_penalty")):
         if name in given and not effect:
             raise ValueError(f"{name} needs {needed}")
-    return DecodeJob(options, ranks if sample else max(options.beam, 1) * (options.alternatives or 1), ranks,
+    if not sample and ("beam" in given or many):
+        options.samples = 0  # of the model file
+    beam = options.samples or max(options.beam, 1) * (options.alternatives or 1)
+    return DecodeJob(options, beam, ranks,
                      many, vocabulary, lib.TFM_TEXT_FORM_ESCAPED if tokens else lib.TFM_TEXT_FORM_TEXT, pair, seed,
                      most, batch, prefixes, drafts, prompts, edit,
-                     (int(options.coverage_penalty > 0 or terms is not None),
-                      vocabulary if options.lexical_shortlist else 0, DRAFT if drafts is not None else 0),
+                     (int(options.coverage_penalty > 0 or options.attention_layer > 0 or options.attention_head > 0
+                          or terms is not None),
+                      vocabulary if options.lexical_shortlist else options.n_shortlist, DRAFT if drafts is not None else 0),
                      None if terms is None else terms if isinstance(terms, Terms) else Terms(terms), aligned)
 
 
