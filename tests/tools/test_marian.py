@@ -327,6 +327,89 @@ class Answers(MarianTest):
             self.assertEqual(same, clear)
 
 
+# As in the training pipeline of Firefox's models: the symbols stand there since 2025-10.
+SYMBOLS = ["__source__", "__target__", "__done__", "__start__", "__end__", "__sep__"] + [f"__misc{i}__" for i in range(10)]
+CHINESE = ["\u8fd9\u4e2a\u7a0b\u5e8f\u4e0d\u9700\u8981\u522b\u7684\u4e1c\u897f\u3002", "\u6587\u4ef6\u91cc\u6709\u4ec0\u4e48\uff1f", "\u5b83\u57282024\u5e74\u8fd0\u884c\u5728\u4e00\u4e2a\u6838\u5fc3\u4e0a\u3002"]
+HARD = ["Call 0800 1234567 before 9.", "He said __sep__ and __end__.", "__source__ It runs \U0001f600 here \u00bd.", "\u0416\u0443\u043a, \u7532\u866b!",
+        "  Two  spaces\u3000and a tab. "]
+
+
+def firefox_pieces(text, symbols=(), coverage=1.0, size=700):
+    """Makes a SentencePiece model with the arguments of the training pipeline of Firefox's models."""
+    out = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(text), model_writer=out, vocab_size=size, hard_vocab_limit=False, num_threads=1, minloglevel=2,
+        bos_id=-1, pad_id=-1, eos_id=0, unk_id=1, byte_fallback=True, split_digits=True, normalization_rule_name="nmt_nfkc",
+        character_coverage=coverage, user_defined_symbols=list(symbols))
+    return out.getvalue()
+
+
+class Vocabularies(MarianTest):
+    """Students with vocabularies of Firefox's training pipeline: old, with the symbols of today, Chinese, and with tags of
+    languages."""
+
+    @classmethod
+    def setUpClass(cls):
+        text = (ROOT / "LICENSE").read_text(encoding="utf-8").split("\n") + LINES * 5
+        chinese = firefox_pieces(text + CHINESE * 20, SYMBOLS, 0.9995)
+        today = firefox_pieces(text, SYMBOLS)
+        cls.kinds = {"old": [firefox_pieces(text)], "today": [today], "cjk": [today, chinese], "from cjk": [chinese, today],
+                     "tags": [firefox_pieces(text, ["##DE", "##FR", "##PT_BR"])]}
+
+    def make(self, kind, seed):
+        """Returns a folder, its student and what cuts its sources."""
+        pieces = self.kinds[kind]
+        side = [sentencepiece.SentencePieceProcessor(model_proto=one) for one in pieces]
+        # fxtranslate writes a byte as the text <0x41>; Marian's own engine joins bytes
+        self.never = [at for at in range(side[-1].vocab_size()) if side[-1].is_byte(at) or side[-1].is_unknown(at)]
+        student = Student(side[-1].vocab_size(), width=128, seed=seed, never=self.never,
+                          sources=side[0].vocab_size() if side[1:] else 0)
+        names = ["srcvocab.xxyy.spm", "trgvocab.xxyy.spm"] if side[1:] else ["vocab.xxyy.spm"]
+        return self.directory(student, **dict(zip(names, pieces))), student, side[0]
+
+    @unittest.skipUnless(fxtranslate, "fxtranslate is not installed")
+    def test_texts_of_fxtranslate(self):
+        counts, texts = {}, set()
+        for kind, pieces in self.kinds.items():
+            lines = LINES + HARD + CHINESE * (kind == "from cjk")
+            for seed in (SEED, SEED + 1, SEED + 2):
+                folder, student, side = self.make(kind, seed)
+                engine = fxtranslate.Translator((folder / "model.xxyy.intgemm.alphas.bin").read_bytes(), pieces[0], pieces[-1])
+                model = self.convert(folder)
+                tag, to = ("##PT_BR ", ["--to", "pt_br"]) if kind == "tags" else ("", [])
+                self.assertEqual(sorted(model.config.get("languages", {})), ["de", "fr", "pt_br"] if tag else [])
+                for line in lines:
+                    ids = [*side.encode(tag + line), 0]
+                    most = 2 * len(ids) + 4  # fxtranslate's limit
+                    clear = student.greedy(ids, 0, most)[1] > 0.1
+                    text = self.translate(line, "--max-length", most, *to)
+                    equal = text == engine.translate(tag + line)
+                    texts.add(text)
+                    counts[kind] = np.add(counts.get(kind, 0), (1, equal, clear, clear and equal))
+        for kind, (every, equal, clear, same) in counts.items():
+            print(f"test_texts_of_fxtranslate, vocabulary {kind}: {equal} of {every} texts are equal, of the {clear} with a clear "
+                  f"best token {same}")
+            self.assertGreater(clear, 3)
+            self.assertEqual(same, clear, kind)
+        self.assertGreater(len(texts), 100)
+
+    def test_languages_are_the_family_s(self):
+        folder, _, side = self.make("tags", 1)
+        ids = {one: side.piece_to_id(one) for one in ("##DE", "##FR", "##PT_BR", "\u2581")}
+        config = self.convert(folder).config
+        self.assertEqual((config["languages"], config["src_language"], config["src_start"]),
+                         ({"de": ids["##DE"], "fr": ids["##FR"], "pt_br": ids["##PT_BR"]}, "target", ids["\u2581"]))
+        config = self.convert(folder, "--set", "languages=german:##DE,french:9", "--set", "src_language=target").config
+        self.assertEqual(config["languages"], {"german": ids["##DE"], "french": 9})
+        self.assertFalse({"languages", "src_language"} & set(self.convert(folder, "--set", "languages=none").config))
+        self.out.unlink()
+        self.assertIn("no such token", self.refuse(folder, "--set", "languages=german:##XX"))
+        folder, _, side = self.make("today", 1)
+        self.assertIn("--set src_language=target", self.refuse(folder, "--set", "languages=de:__sep__"))
+        config = self.convert(folder, "--set", "languages=de:__sep__", "--set", "src_language=target").config
+        self.assertEqual(config["languages"], {"de": side.piece_to_id("__sep__")})
+
+
 class Factors(MarianTest):
     """The static factors of activations, which Mozilla calls alphas."""
 

@@ -643,7 +643,7 @@ def read_texts(binary: Binary, folder: Path, model: Model, pieces: Path) -> Conf
         if target and target != source:
             model.texts["tgt_sentencepiece"] = target
     config.update(tokenizer_files.find_languages({at: token for token, at in ids["src"].items()},
-                                                 model))
+                                                 "ctranslate2", model))
     if tokens.get("add_source_bos"):
         config["src_start"] = id_of("src", "bos_token")
     if tokens.get("add_source_eos"):

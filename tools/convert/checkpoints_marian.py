@@ -374,7 +374,12 @@ def read_texts(files: Files, options: dict[str, Any], stated: Config, model: Mod
         for key, token in zip(keys, ("</s>", "<unk>")):
             if token in lines[side]:
                 config[key] = lines[side].index(token)
-    config.update(tokenizer_files.find_languages(dict(enumerate(lines["src"])), model))
+    config.update(tokenizer_files.find_languages(dict(enumerate(lines["src"])), "student" if own else "marian", model))
+    if own and "languages" in config and tokenizer_files.SPACE in lines["src"]:
+        # The engine reads the tag as text, and SentencePiece puts a space before a text
+        first = lines["src"][next(iter(config["languages"].values()))]
+        if not first.startswith(tokenizer_files.SPACE):
+            config["src_start"] = lines["src"].index(tokenizer_files.SPACE)
     found = decoding.from_marian(files.options, "decoder.yml", stated, model)
     if found:
         config["decoding"] = found

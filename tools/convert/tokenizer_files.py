@@ -16,6 +16,7 @@ import base64
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -139,35 +140,61 @@ def piece_files(folder: Path) -> tuple[bytes, bytes]:
     return found[0], found[1]
 
 
-# How families spell the token of a language.
-LANGUAGE = re.compile(r">>(?P<marian>[^<>]+)<<|__(?P<m2m>[a-z]{2,3}(?:_[A-Z][a-z]{3})?)__|<2(?P<madlad>[\w-]+)>|"
-                      r"(?P<code>[a-z]{2}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3})")
+@dataclass(frozen=True)
+class Spelling:
+    """How a family spells the token of a language; the group of the pattern is the code."""
+    pattern: str
+    names_target: bool  # the token before a source names the target's language, and targets have none
+    families: tuple[str, ...]  # model_type, or the engine of the directory
+    says: str  # where the spelling comes from
 
 
-LIKE_MARIAN = ("marian", "madlad")
+# Every spelling. A vocabulary is looked through for its own family's alone: other vocabularies have tokens
+# that look so and are something else, such as ##DE of WordPiece. __end__ and __sep__ are symbols of Mozilla's
+# vocabularies, which a directory of CTranslate2 may have as well.
+# --set languages=CODE:TOKEN,... states what no row has.
+LANGUAGES = {
+    "label": Spelling(r">>([^<>]+)<<", True, ("marian", "student", "ctranslate2"),
+                      "MarianTokenizer (language_code_re), OPUS-MT's model cards"),
+    "tag": Spelling(r"\u2581?##([A-Z]{2,3}(?:[-_][A-Z]{2,4})?)", True, ("student",),
+                    "multilingual students of Bergamot's kind, such as EuroNano, whose sources begin with ##DE"),
+    "m2m_100": Spelling(r"__(?!end_|sep_)([a-z]{2,3})__", False, ("m2m_100", "ctranslate2"),
+                        "M2M100Tokenizer (get_lang_token)"),
+    "seamless": Spelling(r"__([a-z]{3}(?:_[A-Z][a-z]{3})?)__", False, SEAMLESS,
+                         "SeamlessM4TTokenizer (additional_special_tokens)"),
+    "nllb": Spelling(r"([a-z]{3}_[A-Z][a-z]{3})", False, ("m2m_100", "ctranslate2"),
+                     "NllbTokenizer (FAIRSEQ_LANGUAGE_CODES)"),
+    "mbart": Spelling(r"([a-z]{2}_[A-Z]{2})", False, ("mbart", "ctranslate2"),
+                      "MBartTokenizer, MBart50Tokenizer (FAIRSEQ_LANGUAGE_CODES)"),
+    "madlad": Spelling(r"<2([\w-]+)>", True, ("t5", "mt5", "umt5", "ctranslate2"), "MADLAD-400's vocabulary"),
+}
+LANGUAGE = re.compile("|".join(one.pattern for one in LANGUAGES.values()))
 
 
-def find_languages(ids: dict[int, str], model: Model) -> Config:
-    """The languages that a vocabulary has tokens for, and where they stand. Marian's >>fra<< before
-    a source, and MADLAD-400's <2fr>, name the target; the others stand before source and target, each its own."""
-    found = {at: LANGUAGE.fullmatch(token) for at, token in sorted(ids.items())}
-    kinds = [match.lastgroup for match in found.values() if match]
-    if len(kinds) < 2:
+def find_languages(ids: dict[int, str], family: str, model: Model) -> Config:
+    """The languages that a vocabulary of this family has tokens for, and where they stand: before a source, and of
+    most families before its target, each its own. The spelling with the most tokens counts, and one alone is none."""
+    found: dict[str, dict[str, int]] = {}
+    for kind, spelling in LANGUAGES.items():
+        if family in spelling.families:
+            matches = [(re.fullmatch(spelling.pattern, token), at) for at, token in sorted(ids.items())]
+            found[kind] = {match[1].lower() if kind == "tag" else match[1]: at for match, at in matches if match}
+    kind = max(found, key=lambda one: len(found[one]), default="")
+    if not kind or len(found[kind]) < 2:
         return {}
-    kind = max(set(kinds), key=kinds.count)
-    codes = {match[kind]: at for at, match in found.items() if match and match.lastgroup == kind}
+    codes, names_target = found[kind], LANGUAGES[kind].names_target
     model.notes.append(f"{len(codes)} languages ({', '.join(list(codes)[:4])} ...), to be chosen "
                        f"where texts are translated; one for good: --set "
-                       + ("src_start=TOKEN" if kind in LIKE_MARIAN else
-                          "src_start=TOKEN --set forced=TOKEN"))
-    if kind == "marian":
+                       + ("src_start=TOKEN" if names_target else
+                          "src_start=TOKEN --set forced=TOKEN") + "; --set languages=none if they are none")
+    if kind == "label" and family != "student":
         model.notes.append("a source that begins with the token of another language, such as >>xxx<<, "
                            "is translated with these characters as text. MarianTokenizer makes <unk> "
                            "of the token")
     config: Config = {"languages": {code: at for code, at in codes.items()
                                     if 0 < len(code.encode()) < 32}}
-    config["src_language"] = "target" if kind in LIKE_MARIAN else "source"
-    if kind not in LIKE_MARIAN and "forced" not in model.facts:
+    config["src_language"] = "target" if names_target else "source"
+    if not names_target and "forced" not in model.facts:
         config["tgt_language"] = "forced"
     return config
 
@@ -664,6 +691,7 @@ def read_target(folder: Path, hf: dict[str, Any], size: int, model: Model) -> Co
 
 def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: Model) -> Config:
     end, start = hf.get("eos_token_id"), hf.get("bos_token_id")
+    end = end[0] if isinstance(end, list) and end else end
     if "grapheme_chars" in hf and "phoneme_chars" in hf:
         for side, key in (("src", "grapheme_chars"), ("tgt", "phoneme_chars")):
             lines = character_vocabulary(hf[key], sizes[side])
@@ -866,7 +894,7 @@ def special_ids(files: Files, ids: dict[int, str], sizes: dict[str, int], model:
             facts[key] = by_token[tokens[0]]
     suffixed = len(after) > 1 or files.family == "plbart"
     languages = {} if suffixed or "src_merges" in model.tables else find_languages(
-        {at: token for at, token in ids.items() if at < min(sizes.values())}, model)
+        {at: token for at, token in ids.items() if at < min(sizes.values())}, files.family, model)
     if languages:
         facts.pop("src_start", None)  # the one that the files happen to name
     elif files.family in LANGUAGE_FIRST:
