@@ -16,6 +16,7 @@ import sys
 import tempfile
 import unicodedata
 import unittest
+import unittest.mock
 from collections import Counter
 from pathlib import Path
 
@@ -26,11 +27,13 @@ import transformers  # noqa: E402
 
 import import_path  # noqa: E402, F401
 from convert import charsmap  # noqa: E402
+from convert import checking_texts  # noqa: E402
 from convert import tokenizer_fields  # noqa: E402
 from convert import sentencepieces  # noqa: E402
 from convert import tokenizer_files  # noqa: E402
 from compare_sentencepiece import compile_program, run  # noqa: E402
 from convert.modelfile import ConvertError, Model, write_model  # noqa: E402
+from convert.untrusted import read_safetensors  # noqa: E402
 from seeds import SEED  # noqa: E402
 
 SENTENCES = ["Bonjour ! Ça va ?", "Il n'y a pas d'eau , dit-elle .", "l'été, c'est où ?", "I do n't know, it 's fine .",
@@ -40,6 +43,7 @@ MODEL_TYPES = {"mbart50": "mbart", "nllb": "m2m_100"}
 CLASSES = {"marian": "Marian", "m2m_100": "M2M100", "t5": "T5", "pegasus": "Pegasus", "mbart": "MBart", "mbart50": "MBart50",
            "nllb": "Nllb", "seamless_m4t": "SeamlessM4T", "bart": "Bart"}
 ROWS = 500
+FORWARD = Path(__file__).resolve().parents[2] / "build" / "forward"
 
 
 def train(kind="unigram", **options):
@@ -479,10 +483,9 @@ class Decoded(Case):
             if (folder / "tokenizer.json").exists():
                 generic = saved(family, self.at / f"{family}-generic", **GENERIC)
                 with self.subTest(family=family, seed=self.seed, **GENERIC):
-                    if family == "seamless_m4t":  # only its own class is converted; a generic one gets a warning
-                        said = str(converted(generic, generic / "model.safetensors").warnings)
-                        self.assertIn("'strip_left': False", said)
-                        self.assertIn("texts are tokens with spaces between them", said)
+                    if family == "seamless_m4t":  # only its own class is converted
+                        with self.assertRaisesRegex(ConvertError, "'strip_left': False.*--set src_text=words"):
+                            converted(generic, generic / "model.safetensors")
                     else:
                         self.same(generic)
 
@@ -538,9 +541,7 @@ class Spaces(Case):
 
     def same(self, folder, lines, rows=ROWS):
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-        model = converted(folder, folder / "model.safetensors", rows)
-        if "texts are tokens" in str(model.warnings):
-            raise ConvertError(str(model.warnings))
+        converted(folder, folder / "model.safetensors", rows)
         results, _ = run(self.program, folder / "model.safetensors", lines)
         expected = tokenizer(lines, add_special_tokens=False).input_ids
         wrong = [(line, tokenizer.convert_ids_to_tokens(wanted), tokenizer.convert_ids_to_tokens(ids))
@@ -642,6 +643,124 @@ class Spaces(Case):
         directory("t5", folder, treat_whitespace_as_suffix=True)
         with self.assertRaisesRegex(ConvertError, "treat_whitespace_as_suffix"):
             converted(folder, folder / "model.safetensors")
+
+
+UNIGRAM = {"t5": "spiece.model", "pegasus": "spiece.model", "mbart": "sentencepiece.bpe.model", "mbart50": "sentencepiece.bpe.model"}
+SPECIAL = dict(pad_id=0, eos_id=1, unk_id=2, bos_id=-1)  # where T5 and PEGASUS have theirs
+
+
+class Checks(Case):
+    """Compares folders that were once converted to something else than AutoTokenizer makes of them, and the converter's own check."""
+
+    def lines(self):
+        words = " ".join(SENTENCES).split()
+        return [" ".join(self.random.choices(words, k=self.random.randint(1, 9))) for _ in range(150)] + SENTENCES
+
+    def bpe(self, family):
+        """Writes a folder whose SentencePiece model is of BPE, although the family's class is of Unigram."""
+        folder = self.at / family
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(json.dumps({"model_type": MODEL_TYPES.get(family, family)}))
+        (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": f"{CLASSES[family]}Tokenizer"}))
+        (folder / UNIGRAM[family]).write_bytes(train("bpe", **(SPECIAL if family in ("t5", "pegasus") else {})))
+        return folder
+
+    def check(self, folder, out):
+        """Returns what the converter's check says of a model file."""
+        tensors, metadata = read_safetensors(out)
+        model = Model(tensors={"src_embedding.weight": tensors["src_embedding.weight"]})
+        return checking_texts.check(folder, json.loads(metadata["transformer.config"]), model, checking_texts.run_texts(FORWARD, lambda: out))
+
+    def wrong(self, folder):
+        """Returns how many lines have other ids than AutoTokenizer's."""
+        tokenizer, lines = transformers.AutoTokenizer.from_pretrained(folder), self.lines()
+        results, _ = run(self.program, folder / "model.safetensors", lines)
+        expected = tokenizer(lines, add_special_tokens=False).input_ids
+        return sum(ids != wanted for (ids, _, _), wanted in zip(results, expected))
+
+    def test_bpe_under_a_class_of_unigram(self):
+        for family in UNIGRAM:
+            with self.subTest(family=family, seed=self.seed):
+                folder = self.bpe(family)
+                self.assertIn("cut by the sums of scores", str(converted(folder, folder / "model.safetensors").notes))
+                self.assertEqual(self.wrong(folder), 0)
+        folder = saved("nllb", self.at / "json", tokenizer_class="T5Tokenizer")
+        with self.assertRaisesRegex(ConvertError, "neither|has a BPE model|fuse_unk"):
+            shutil.copy(self.at / "t5" / "spiece.model", folder)
+            converted(folder, folder / "model.safetensors")
+
+    def test_two_spellings(self):
+        """tokenizer.json counts, as in AutoTokenizer, where the SentencePiece model beside it says something else."""
+        for family in (*UNIGRAM, "nllb", "seamless_m4t"):
+            name = UNIGRAM.get(family, "sentencepiece.bpe.model")
+            with self.subTest(family=family, seed=self.seed):
+                folder = saved(family, self.at / family)
+                shutil.copy(self.at / family / "first" / name, folder)
+                self.assertNotIn("say other things", str(converted(folder, folder / "model.safetensors").notes))
+                self.assertEqual(self.wrong(folder), 0)
+                kind = "unigram" if family in UNIGRAM else "bpe"
+                (folder / name).write_bytes(train(kind, **{**(SPECIAL if family in ("t5", "pegasus") else {}), "max_sentencepiece_length": 3}))
+                self.assertIn("say other things", str(converted(folder, folder / "model.safetensors").notes))
+                self.assertEqual(self.wrong(folder), 0)
+
+    def test_the_check_of_texts(self):
+        """The check passes for each family. It fails if a SentencePiece model of BPE is cut as one, and names a text and its ids."""
+        for family in CLASSES:
+            with self.subTest(family=family):
+                folder = saved(family, self.at / f"{family}-right")
+                converted(folder, folder / "model.safetensors")
+                line, others, is_wrong = self.check(folder, folder / "model.safetensors")
+                self.assertEqual((others, is_wrong), ("", False))
+                self.assertIn("20 texts", line)
+        folder = self.bpe("t5")
+        with unittest.mock.patch.object(tokenizer_files, "OF_UNIGRAM", ()):
+            converted(folder, folder / "model.safetensors")
+        line, others, is_wrong = self.check(folder, folder / "model.safetensors")
+        self.assertTrue(is_wrong, line)
+        self.assertRegex(others, "ids of the text '.*': .* in transformers, .* here")
+        other = saved("t5", self.at / "other")
+        name = other / "tokenizer.json"
+        described = json.loads(name.read_text())
+        described["model"]["vocab"][5:-1] = described["model"]["vocab"][-2:4:-1]  # other pieces for the same ids
+        name.write_text(json.dumps(described))
+        self.assertIn("rows of ids have another text", self.check(other, folder / "model.safetensors")[0])
+        self.assertTrue(self.check(other, folder / "model.safetensors")[2])
+
+    def test_words_are_refused(self):
+        """What is no SentencePiece, byte-level BPE or words between spaces is refused; an option takes it."""
+        from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+        vocab = {one: at for at, one in enumerate(["<unk>", "</s>", "<pad>", "the", "ship", "s", "##hip", "a"])}
+        merges = dict(vocab={**vocab, "▁": 8, "▁a": 9}, merges=[("▁", "a")], unk_token="<unk>", fuse_unk=True)
+        cases = {"WordPiece": (models.WordPiece(vocab, unk_token="<unk>"), pre_tokenizers.WhitespaceSplit(), None),
+                 "WordLevel": (models.WordLevel(vocab, unk_token="<unk>"), pre_tokenizers.Whitespace(), None),
+                 "WordLevel, lower": (models.WordLevel(vocab, unk_token="<unk>"), pre_tokenizers.WhitespaceSplit(), normalizers.Lowercase()),
+                 "StripAccents": (models.BPE(**merges), pre_tokenizers.Metaspace(), normalizers.StripAccents()),
+                 "words": (models.WordLevel(vocab, unk_token="<unk>"), pre_tokenizers.WhitespaceSplit(), None)}
+        for name, (model, before, normalizer) in cases.items():
+            with self.subTest(name=name):
+                own = Tokenizer(model)
+                own.pre_tokenizer = before
+                if normalizer:
+                    own.normalizer = normalizer
+                if name == "StripAccents":
+                    own.decoder = decoders.Metaspace()
+                folder = self.at / name
+                folder.mkdir(parents=True)
+                transformers.PreTrainedTokenizerFast(tokenizer_object=own, unk_token="<unk>", eos_token="</s>",
+                                                     pad_token="<pad>").save_pretrained(folder)
+                (folder / "config.json").write_text(json.dumps({"model_type": "bart"}))
+                if name == "words":
+                    converted(folder, folder / "model.safetensors", 8)
+                    lines = ["the ship", "a  the ships"]
+                    got, _ = checking_texts.run_texts(FORWARD, lambda: folder / "model.safetensors")(lines, [[1]])
+                    expected = transformers.AutoTokenizer.from_pretrained(folder)(lines, add_special_tokens=False).input_ids
+                    self.assertEqual(got, expected)
+                    continue
+                with self.assertRaisesRegex(ConvertError, "does not cut texts so. --set src_text=words"):
+                    converted(folder, folder / "model.safetensors", 10)
+                model = Model(has_own_words=True)
+                facts = tokenizer_files.read_texts(folder, {"model_type": "bart"}, {"src": 10, "tgt": 10}, model)
+                self.assertEqual(facts["src_text"], "words")
 
 
 class Keys(Case):

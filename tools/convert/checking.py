@@ -19,6 +19,7 @@ from typing import Callable
 
 import numpy as np
 
+from . import checking_texts
 from .modelfile import (F32, F64, Comparison, Config, ConvertError, Forward, NoComparison, Part, Tensors, describe,
                         write_safetensors)
 from .printing import nearest
@@ -32,6 +33,7 @@ MOST_OF_SCALE = 1e-2  # whatever the weights make of rounding
 FORWARD = Path(__file__).resolve().parents[2] / "build" / "forward"
 
 Engine = Callable[[Forward], Comparison]
+TextEngine = Callable[[checking_texts.Run], "tuple[str, str, bool]"]
 
 
 def judge(found: Comparison, nudged: Forward) -> str:
@@ -96,12 +98,35 @@ def run_forward(written: Callable[[], Path], other_bits: bool = False) -> Forwar
 
 
 def check(with_engine: Engine | None, given: Engine | None, written: Callable[[], Path],
-          options: argparse.Namespace) -> None:
+          options: argparse.Namespace, texts: TextEngine | None = None) -> None:
     """Compares with the checkpoint's engine and with --check FILE. Raises a ConvertError if numbers differ, or prints
     it as a warning under --force."""
     for engine in (with_engine, given):
         if engine:
             check_with(engine, engine is given, written, options)
+    if texts:
+        check_texts(texts, written, options)
+
+
+def check_texts(texts: TextEngine, written: Callable[[], Path], options: argparse.Namespace) -> None:
+    """Compares what becomes of texts. If few differ, a warning says which."""
+    try:
+        line, others, is_wrong = texts(checking_texts.run_texts(FORWARD, written))
+    except NoComparison as reason:
+        if str(reason) and not options.quiet:
+            print(f"check of texts: not made: {reason}")
+        return
+    except ConvertError as error:
+        line, others, is_wrong = str(error), "", True
+    except Exception as error:  # transformers refuses by whatever it raises
+        line, others, is_wrong = f"transformers raised {visible(brief(error))}; --no-check leaves the check out", "", True
+    if not options.quiet:
+        print(f"check of texts: {visible(line)}")
+    if is_wrong and not options.force:
+        raise ConvertError(f"the check of texts failed: {line}. {others}. {options.output} is not written; --force writes it "
+                           f"anyway")
+    if others or is_wrong:
+        print(f"convert.py: warning: {visible(line)}. {visible(others, 1000)}", file=sys.stderr)
 
 
 def check_with(engine: Engine, must: bool, written: Callable[[], Path], options: argparse.Namespace) -> None:

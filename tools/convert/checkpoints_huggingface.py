@@ -43,6 +43,7 @@ from typing import Any
 
 import numpy as np
 
+from . import checking_texts
 from . import checkpoints_gemma
 from . import checkpoints_moonshine
 from . import checkpoints_speech
@@ -600,7 +601,9 @@ def read_checkpoint(folder: Path, ignored: set[str] = frozenset(), weights: Tens
         return rest
 
     return Checkpoint(tensors, place_all, notes=wrapped,
-                      compare=None if weights is not None else lambda forward: compare(folder, hf, forward))
+                      compare=None if weights is not None else lambda forward: compare(folder, hf, forward),
+                      texts=None if weights is not None else lambda config, model, run: checking_texts.check(
+                          folder, config, model, run))
 
 
 def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> Comparison:

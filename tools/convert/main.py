@@ -334,6 +334,8 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     model.about.update(about)
     model.scales = {name.removeprefix(options.prefix): scale
                     for name, scale in checkpoint.scales.items()}
+    model.has_own_words = bool(options.src_vocab or options.tgt_vocab or core
+                               or "words" in (stated.get("src_text"), stated.get("tgt_text")))
     chosen = select(checkpoint.tensors, options.prefix, options.drop, model)
     unplaced = checkpoint.place(apply_maps(chosen, options.map, model), stated, model)
     choose_texts(model, options)
@@ -389,8 +391,10 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
         if core:
             raise ConvertError("--check needs a whole model, and --core writes none")
         given = checking.with_file(options.check, config, sizes)
+    of_texts = None if options.no_check or core or options.src_vocab or options.tgt_vocab else checkpoint.texts
+    texts = (lambda run: of_texts(config, model, run)) if of_texts else None
     write_checked(options, model, config, exact, lambda written: checking.check(
-        None if options.no_check else checkpoint.compare, given, written, options))
+        None if options.no_check else checkpoint.compare, given, written, options, texts))
     if not options.quiet:
         print(f"{options.output}: {len(model.tensors)} tensors, {options.output.stat().st_size} bytes")
     warn(model, stated, core)

@@ -538,6 +538,7 @@ class Model:
     problems: list[str] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)  # options that the command again gets, of problems
     dropped: Tensors = field(default_factory=dict)  # by --drop
+    has_own_words: bool = False  # texts of other tokens than the checkpoint's, or of tokens between spaces, as --set says
     takes_vectors: bool = False  # its sources are embeddings or memories: neither ids nor text
 
     def put(self, new: str, old: str, tensor: np.ndarray) -> None:
@@ -601,6 +602,8 @@ class Checkpoint:
     stated: Config = field(default_factory=dict)  # what the file itself says; --set overrides it
     # With the engine that the checkpoint is of.
     compare: Callable[[Forward], Comparison] | None = None
+    # What becomes of texts, with that engine; of the config and the model that are written (checking_texts.py).
+    texts: Callable[[Config, Model, Any], tuple[str, str, bool]] | None = None
     own: bool = False  # somebody's own module: nothing but its weights is known
     notes: list[str] = field(default_factory=list)  # of the reading
     folder: Path | None = None  # that says what it is, where IN is another

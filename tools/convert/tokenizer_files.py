@@ -26,7 +26,7 @@ from . import charsmap as maps
 from . import tokenizer_fields
 from .config_fields import NEWEST
 from .modelfile import Config, ConvertError, Model, SEAMLESS, vocabulary_text
-from .sentencepieces import (CONTROL, LONGEST_EXPANSION, NORMAL, NotPieces, Rules, SPACE, UNUSED,
+from .sentencepieces import (CONTROL, LONGEST_EXPANSION, NORMAL, NotPieces, Rules, SPACE, UNIGRAM, UNUSED,
                             USER_DEFINED, added_tokens, class_steps, crosses, expansions, hidden, joins_pieces,
                             parse_model, parts, pieces_of_tokenizer, read_normalizer,
                             read_pieces, template)
@@ -243,6 +243,7 @@ PREFIX_SPACE = {"Bart": False, "Roberta": False, "LED": False, "Mvp": False, "Bl
 # Classes that take from tokenizer.json only the pieces, the added tokens and a Precompiled normalizer:
 # how pieces are joined, unknown characters, and that no bytes are spelled, they set themselves.
 OWN_BACKEND = ("T5", "Pegasus", "MBart", "MBart50", "Nllb", "SeamlessM4T")
+OF_UNIGRAM = ("T5", "Pegasus", "MBart", "MBart50")
 # Families whose source begins with the token of its language, and whose target with that of its own.
 LANGUAGE_FIRST = ("mbart", "m2m_100", *SEAMLESS)
 # The languages that MBart has by itself, behind the pieces.
@@ -270,6 +271,7 @@ class Files:
         self.source, self.target = piece_files(folder)
         self.rules: Rules | None = None  # None: SentencePiece's own, or no pieces
         self.own_added: list[dict[str, Any]] = []  # pieces that the class makes added tokens
+        self.settle_spellings()
         if self.short_kind in OWN_BACKEND and not self.is_slow():
             self.cut_as_class()
         elif self.tokenizer and not self.is_slow() and not has_byte_level(self.tokenizer):
@@ -307,6 +309,37 @@ class Files:
             self.tokenizer["model"] = tokenizer_fields.check(
                 tokenizer_fields.MODEL, model, f"{path}, model", ignored, self.notes,
                 lambda key: True)
+
+    def settle_spellings(self) -> None:
+        """Of a tokenizer.json and a SentencePiece model beside it that say other things, the first counts, as in
+        AutoTokenizer. Tokenizers in Python read the second alone."""
+        said = self.tokenizer.get("model")
+        if not (said and self.source) or self.is_slow() or has_byte_level(self.tokenizer):
+            return
+        model = parse_model(self.source, str(self.folder))
+        bpe = said.get("type", "BPE" if "merges" in said else "Unigram") == "BPE"
+        if not bpe and said.get("type", "Unigram") != "Unigram":
+            return
+        if self.short_kind in OF_UNIGRAM and bpe:
+            raise ConvertError(f"{self.folder / 'tokenizer.json'} has a BPE model, and {self.short_kind}Tokenizer of transformers 5 "
+                               f"has Unigram alone, so AutoTokenizer does not open the folder; without tokenizer.json the "
+                               f"SentencePiece model beside it is read")
+        normal = {one.piece: np.float32(one.score) for one in model.pieces if one.type in (NORMAL, USER_DEFINED)}
+        steps = parts(self.tokenizer.get("normalizer"), "normalizers")
+        charsmap = b"".join(base64.b64decode(one["precompiled_charsmap"] or "") for one in steps if one.get("type") == "Precompiled")
+        reads_charsmap = self.short_kind in OWN_BACKEND and self.short_kind not in ("MBart", "SeamlessM4T")
+        if bpe:
+            pairs = [tuple(one.split(" ")) if isinstance(one, str) else tuple(one) for one in said["merges"]]
+            made = list(dict.fromkeys("".join(pair) for pair in pairs))
+            order = sorted((one for one in made if one in normal), key=lambda one: -normal[one])
+            same = set(made) <= set(normal) and made == order and {one for one in normal if len(one) > 1} <= {*made, *said["vocab"]}
+        else:
+            scores = {piece: np.float32(score) for piece, score in said["vocab"]}
+            same = all(scores.get(piece) == score for piece, score in normal.items())
+        if not same or (reads_charsmap and charsmap != model.normalizer_spec.precompiled_charsmap):
+            self.notes.append("tokenizer.json and the SentencePiece model beside it say other things; tokenizer.json counts, as in "
+                              "AutoTokenizer")
+            self.source = b""
 
     def cut_as_class(self) -> None:
         """Makes files cut texts as a class of OWN_BACKEND does, which takes pieces, scores and a
@@ -367,6 +400,10 @@ class Files:
         for one in model.pieces:
             if one.type == UNUSED:
                 one.type = NORMAL  # transformers has no such type
+        if self.short_kind in OF_UNIGRAM and trainer.model_type != UNIGRAM:
+            self.notes.append(f"texts: cut by the sums of scores (Unigram), as {name} of transformers 5 has it; the SentencePiece "
+                              f"model alone merges pairs (BPE)")
+            trainer.model_type = UNIGRAM
         normalizer.precompiled_charsmap = rules.charsmap
         model.ClearField("denormalizer_spec")
         if not (normalizer.add_dummy_prefix and normalizer.escape_whitespaces
@@ -675,7 +712,7 @@ def read_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
 def read_target(folder: Path, hf: dict[str, Any], size: int, model: Model) -> Config:
     """Puts the texts of a model whose sources have none into the model: what would be both sides' is
     the target's. Returns the config's part."""
-    both = Model()
+    both = Model(has_own_words=model.has_own_words)
     facts = read_texts(folder, hf, dict.fromkeys(("src", "tgt"), size), both)
     for found, kept in ((both.texts, model.texts), (both.tables, model.tables)):
         for name, one in found.items():
@@ -722,6 +759,23 @@ def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
             **files.clean_up(model)}
 
 
+def as_words(reason: str, model: Model) -> None:
+    """Refuses a tokenizer that transformer.h does not have, unless --set or another vocabulary says what texts are."""
+    if not model.has_own_words:
+        raise ConvertError(f"{reason}. --set src_text=words --set tgt_text=words converts the model for texts that another "
+                           f"program has cut into tokens, with spaces between them; without the tokenizer's files in the "
+                           f"folder the model takes ids")
+    model.notes.append(f"{reason}: texts are tokens of the vocabulary with spaces between them, as another program cuts them")
+
+
+def splits_at_spaces(tokenizer: dict[str, Any]) -> bool:
+    """Whether a tokenizer.json has words between whitespace as its tokens, as transformer.h reads words."""
+    model = tokenizer.get("model") or {}
+    steps = [step.get("type") for step in parts(tokenizer.get("pre_tokenizer"), "pretokenizers")]
+    return (model.get("type") == "WordLevel" and steps == ["WhitespaceSplit"] and not tokenizer.get("normalizer")
+            and not tokenizer.get("decoder"))
+
+
 def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: Model) -> Config:
     source, what = files.source, "its SentencePiece model"
     if not source and has_byte_level(files.tokenizer):
@@ -730,14 +784,14 @@ def put_texts(files: Files, ids: dict[int, str], sizes: dict[str, int], model: M
         try:
             source, what = pieces_of_tokenizer(files.tokenizer), "tokenizer.json"
         except NotPieces as error:
-            model.warn(f"tokenizer.json has {error}, which a SentencePiece model has not; texts "
-                       f"are tokens with spaces between them")
+            if not splits_at_spaces(files.tokenizer):
+                as_words(f"{files.folder / 'tokenizer.json'} has {error}, and transformer.h does not cut texts so", model)
         except FORM_ERRORS as error:
             raise ConvertError(f"{files.folder / 'tokenizer.json'}: not what tokenizers writes: "
                                f"{brief(error)}") from None
     elif not source:
-        model.warn("no SentencePiece model: texts are tokens of the vocabulary with spaces "
-                   "between them, as another program may cut them")
+        as_words(f"{files.folder} has a vocabulary and neither a SentencePiece model nor a tokenizer.json, so transformer.h "
+                 f"cannot cut texts into its tokens", model)
     rows = {"src": lines_of(ids, sizes["src"]), "tgt": lines_of(ids, sizes["tgt"])}
     beyond = sorted(at for at in ids if at >= max(sizes.values()))
     if beyond:

@@ -2,6 +2,7 @@
 
        cc -O2 -I. -DTRANSFORMER_IMPLEMENTATION tools/model/forward.c -o forward -lm
        forward MODEL IN.safetensors OUT.safetensors [--attention] [--not-causal]
+       forward MODEL IN.safetensors OUT.safetensors --texts
 
    The usage text below defines the tensors of both files. */
 
@@ -12,11 +13,11 @@
 #include <stdarg.h>
 #include <time.h>
 
-enum { MOST_REPEATS = 1000 };
+enum { MOST_REPEATS = 1000, MOST_TEXT = 1 << 24 };
 
 static const char usage[] =
     "usage: forward MODEL IN.safetensors OUT.safetensors [--attention] [--not-causal]\n"
-    "               [--repeat N] [--help]\n"
+    "               [--repeat N] [--texts] [--help]\n"
     "\n"
     "Runs the encoder of MODEL on the source ids in IN, and its decoder on the target ids in IN\n"
     "(teacher-forced), and writes the results to OUT.\n"
@@ -31,6 +32,11 @@ static const char usage[] =
     "  --not-causal  lets a target position see later positions too\n"
     "  --repeat N    makes the pass N times, 1 to 1000 (default 1). If N is above 1, prints the\n"
     "                median of the CPU times in milliseconds\n"
+    "  --texts       compares text alone. IN has texts [n] U8, which are source texts, each with "
+    "a\n"
+    "                NUL after it, and tgt [B, T] (tgt_lengths). OUT has ids [n, S], with -1 "
+    "after\n"
+    "                the ids of a text, and texts [n] U8, the texts of tgt in the same form\n"
     "\n"
     "OUT is replaced as a whole or not at all. It must be a regular file or a new name, not a\n"
     "symbolic link.\n"
@@ -47,7 +53,7 @@ typedef struct id_rows {
 /* One run: the command line, and everything that release frees at the end. */
 typedef struct task {
     const char *model_path, *in_path, *out_path;
-    int want_attention, not_causal, repeat;
+    int want_attention, not_causal, repeat, texts;
     tfm_model *model;
     tfm_session *session;
     tfm_safetensors *in;
@@ -127,14 +133,14 @@ static int read_rows(const task *t, const char *name, id_rows *to) {
 /* Rejects tensors with other names. A misspelt name, such as src_length, would otherwise silently
    have no effect. */
 static int check_names(const task *t) {
-    static const char *const known[] = {"src", "tgt", "src_lengths", "tgt_lengths"};
+    static const char *const known[] = {"src", "tgt", "src_lengths", "tgt_lengths", "texts"};
     char cause[200];
     int64_t i;
     size_t k;
     for (i = 0; i < tfm_safetensors_count(t->in); i++) {
         const char *name = tfm_safetensors_name(t->in, i);
-        for (k = 0; k < 4 && strcmp(name, known[k]) != 0;) k++;
-        if (k < 4) continue;
+        for (k = 0; k < 5 && strcmp(name, known[k]) != 0;) k++;
+        if (k < 5 && (k < 4 || t->texts)) continue;
         snprintf(cause, sizeof cause,
                  "tensor '%.80s' is none of src, tgt, src_lengths, tgt_lengths", name);
         return fail(t->in_path, cause);
@@ -203,6 +209,99 @@ static int run_passes(task *t) {
     return 1;
 }
 
+/* Turns a text into ids, in memory that the caller frees. Returns NULL after a message. */
+static int32_t *ids_of(const task *t, tfm_text text, int32_t *n) {
+    int32_t capacity = 20 * (int32_t)text.size + 64; /* normalization makes texts longer */
+    tfm_arena scratch = tfm_arena_measuring();
+    int32_t *ids = (int32_t *)malloc((size_t)capacity * sizeof *ids);
+    void *memory = NULL;
+    tfm_error err;
+    tfm_status status = TFM_OK;
+    if (ids)
+        status = tfm_model_tokenize(t->model, text, TFM_TEXT_FORM_TEXT, ids, capacity, n, &scratch,
+                                    &err);
+    if (ids && status == TFM_OK && (memory = malloc(scratch.peak + 1)) != NULL) {
+        scratch = tfm_arena_make(memory, scratch.peak);
+        status = tfm_model_tokenize(t->model, text, TFM_TEXT_FORM_TEXT, ids, capacity, n, &scratch,
+                                    &err);
+    }
+    free(memory);
+    if (memory && status == TFM_OK) return ids;
+    free(ids);
+    fail(status == TFM_OK ? NULL : t->in_path, status == TFM_OK ? "no memory" : err.text);
+    return NULL;
+}
+
+/* The ids of the source texts, one row each. */
+static int read_texts(const task *t, tfm_tensor *out) {
+    int64_t at = tfm_safetensors_find(t->in, "texts"), dims[2] = {0, 1};
+    tfm_tensor texts;
+    const char *data, *end;
+    int32_t *ids, n, row = 0, pass;
+    if (at < 0) return fail(t->in_path, "tensor 'texts' is missing");
+    texts = tfm_safetensors_tensor(t->in, at);
+    data = (const char *)texts.data;
+    if (texts.dtype != TFM_DTYPE_U8 || texts.rank != 1 || texts.dims[0] > MOST_TEXT ||
+        (texts.dims[0] && data[texts.dims[0] - 1]))
+        return fail(t->in_path,
+                    "tensor 'texts' is not [n] U8 with a NUL after each text, 16 MB at most");
+    for (pass = 0; pass < 2; pass++) {
+        for (data = (const char *)texts.data, end = data + texts.dims[0], row = 0; data < end;
+             data += strlen(data) + 1, row++) {
+            ids = ids_of(t, tfm_text_make(data, strlen(data)), &n);
+            if (!ids) return 0;
+            if (!pass && n > dims[1]) dims[1] = n;
+            if (pass) memcpy((int32_t *)out->data + row * dims[1], ids, (size_t)n * sizeof *ids);
+            free(ids);
+        }
+        if (!pass) {
+            dims[0] = row;
+            if (!make_tensor(t->in_path, out, TFM_DTYPE_I32, 2, dims)) return 0;
+            memset(out->data, 0xFF, (size_t)(dims[0] * dims[1]) * sizeof *ids);
+        }
+    }
+    return 1;
+}
+
+/* The texts of the target ids, each with a NUL after it. */
+static int write_texts(task *t, tfm_tensor *out) {
+    tfm_error err;
+    size_t size, total = 0;
+    int64_t n;
+    int32_t i, pass;
+    for (pass = 0; pass < 2; pass++) {
+        for (i = 0, total = pass ? 0 : total; i < t->tgt.rows; i++, total += size + 1) {
+            char *to = pass ? (char *)out->data + total : NULL;
+            size = 0;
+            if (tfm_model_detokenize(
+                    t->model, t->tgt.ids[i].data, t->tgt.ids[i].n, TFM_TEXT_FORM_TEXT, to,
+                    pass ? (size_t)out->dims[0] - total : 0, &size, &err) != TFM_OK)
+                return fail(t->in_path, err.text);
+        }
+        n = (int64_t)total;
+        if (!pass && !make_tensor(t->in_path, out, TFM_DTYPE_U8, 1, &n)) return 0;
+    }
+    return 1;
+}
+
+/* Compares text: --texts. */
+static int run_texts(task *t) {
+    tfm_tensor ids, texts;
+    st_writer w;
+    const char *fault = NULL;
+    int done;
+    memset(&ids, 0, sizeof ids), memset(&texts, 0, sizeof texts);
+    done = read_rows(t, "tgt", &t->tgt) && read_texts(t, &ids) && write_texts(t, &texts);
+    if (done) {
+        st_init(&w), st_add(&w, "ids", ids), st_add(&w, "texts", texts);
+        fault = st_write_file(&w, t->out_path);
+        if (fault) done = fail(NULL, fault);
+        st_free(&w);
+    }
+    free(ids.data), free(texts.data);
+    return done;
+}
+
 static int run(task *t) {
     tfm_session_options limits;
     tfm_error err;
@@ -213,7 +312,9 @@ static int run(task *t) {
         return fail(NULL, err.text);
     if (tfm_safetensors_open_file(&t->in, t->in_path, NULL, &err) != TFM_OK)
         return fail(NULL, err.text);
-    if (!check_names(t) || !read_rows(t, "src", &t->src) || !read_rows(t, "tgt", &t->tgt)) return 0;
+    if (!check_names(t)) return 0;
+    if (t->texts) return run_texts(t);
+    if (!read_rows(t, "src", &t->src) || !read_rows(t, "tgt", &t->tgt)) return 0;
     if (t->src.rows != t->tgt.rows)
         return fail(t->in_path, "tensors 'src' and 'tgt' have different numbers of rows");
     t->requests = (tfm_request *)malloc((size_t)t->src.rows * sizeof *t->requests);
@@ -253,23 +354,26 @@ static void misuse(const char *format, ...) {
 int main(int argc, char **argv) {
     static const char *paths[3];
     static int32_t repeat;
-    static int attention, not_causal;
+    static int attention, not_causal, texts;
     static option_entry table[] = {
         {"MODEL", NULL, OPTION_OPERAND, &paths[0], 0, 0, 0, NULL},
         {"IN", NULL, OPTION_OPERAND, &paths[1], 0, 0, 0, NULL},
         {"OUT", NULL, OPTION_OPERAND, &paths[2], 0, 0, 0, NULL},
         {"--attention", NULL, OPTION_FLAG, &attention, 0, 0, 0, NULL},
         {"--not-causal", NULL, OPTION_FLAG, &not_causal, 0, 0, 0, NULL},
+        {"--texts", NULL, OPTION_FLAG, &texts, 0, 0, 0, NULL},
         {"--repeat", "N", OPTION_INTEGER, &repeat, 1, MOST_REPEATS, 0, NULL},
         {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
     task t;
     int done;
     memset(&t, 0, sizeof t);
-    paths[2] = NULL, attention = not_causal = 0, repeat = 1; /* the fuzzer calls main often */
+    paths[2] = NULL, attention = not_causal = texts = 0,
+    repeat = 1; /* the fuzzer calls main often */
     argv = utf8_arguments(&argc, argv);
     if (options_read(table, sizeof table / sizeof *table, argc, argv, misuse))
         return fputs(usage, stdout) < 0 || !output_finish("forward");
     if (!paths[2]) misuse("give MODEL, IN.safetensors and OUT.safetensors; see --help");
+    t.texts = texts;
     t.want_attention = attention, t.not_causal = not_causal, t.repeat = repeat;
     t.model_path = paths[0], t.in_path = paths[1], t.out_path = paths[2];
     if (output_is_same(paths[0], paths[2]) || output_is_same(paths[1], paths[2])) {
