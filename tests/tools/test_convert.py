@@ -1405,8 +1405,8 @@ class T5(ConvertTest):
         self.assertEqual(model.config["decoding"], {"max_length": 8})
         self.assertEqual(model.config["src_pad"], 3)
         two = {"eos_token_id": 1, "decoder_start_token_id": 0, "forced_eos_token_id": 1, "max_length": 2}
-        for said, reason in (({**two, "max_length": 9, "forced_bos_token_id": 1}, "forced_bos_token_id is 1, which is the end token"),
-                             ({**two, "max_length": 9, "forced_bos_token_id": [1]}, "forced_bos_token_id is 1, which is the end token"),
+        for said, reason in (({**two, "max_length": 9, "forced_bos_token_id": 1}, "forced_bos_token_id is 1, which is an end token"),
+                             ({**two, "max_length": 9, "forced_bos_token_id": [1]}, "forced_bos_token_id is 1, which is an end token"),
                              ({**two, "forced_bos_token_id": 5}, "forced_bos_token_id and forced_eos_token_id both determine")):
             (folder / "generation_config.json").write_text(json.dumps(said))
             self.out.unlink(missing_ok=True)
@@ -1651,7 +1651,8 @@ class TokenizerFiles(TokenizerCase):
         for name in ("encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection"):
             tensors[f"model.{name}.weight"] = shared + len(name)
         write_safetensors(path, tensors)
-        model = self.convert(folder)
+        self.assertIn("--set src_text=words --set tgt_text=words converts", self.refuse(folder))
+        model = self.convert(folder, "--set", "src_text=words", "--set", "tgt_text=words")
         self.assertEqual([raw(model.t[f"{side}_vocabulary"]).decode().split("\n")[4]
                           for side in ("src", "tgt")], ["src</w>", "tgt</w>"])
         expected = {"src_text": "words", "src_end": 2, "src_unk": 3, "position_offset": 2}
@@ -1721,9 +1722,9 @@ class TokenizerFiles(TokenizerCase):
         model = self.convert(folder)
         self.check_texts(model, lambda text: tokenizer.encode(text).ids + [0])
         self.save_tokenizer(folder, data, merges[:-1000:2])
-        self.convert(folder)
-        self.assertIn("BPE merges without", self.done.stderr)
-        self.assertEqual(self.convert(folder).config["src_text"], "words")
+        self.out.unlink()
+        self.assertIn("BPE merges without", self.refuse(folder))
+        self.assertEqual(self.convert(folder, "--set", "src_text=words", "--set", "tgt_text=words").config["src_text"], "words")
 
     def test_tokenizer_json_of_other_kinds(self):
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -1734,8 +1735,8 @@ class TokenizerFiles(TokenizerCase):
         self.assertIn("a vocabulary without the byte 0x0", self.refuse(folder))
         tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
         tokenizer.save(str(folder / "tokenizer.json"))
-        model = self.convert(folder)
-        self.assertIn("the pre-tokenizer Whitespace", self.done.stderr)
+        self.assertIn("the pre-tokenizer Whitespace", self.refuse(folder))
+        model = self.convert(folder, "--set", "src_text=words", "--set", "tgt_text=words")
         self.assertEqual(model.config["src_text"], "words")
         self.assertTrue(raw(model.t["src_vocabulary"]).startswith(b"a\nb\nab\n<id 3>\n"))
         self.out.unlink()

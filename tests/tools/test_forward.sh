@@ -75,4 +75,23 @@ check "inspect --picture" "0 8" "$(status build/inspect $ssru --picture $dir/a.s
 check "  is well-formed, equal layers are one" "well-formed 1" "$(awk "$well_formed" $dir/a.svg) $(grep -c '× 2<' $dir/a.svg)"
 check "  onto the model" "2 inspect: $dir/own: is also the input file" "$(cp $ssru $dir/own; status build/inspect $dir/own --picture $dir/own) $(cat $dir/err)"
 check "  nowhere" "1" "$(status build/inspect $ssru --picture $dir/nowhere/a.svg)"
+# Every option of decoding that the file has is shown.
+length=$(od -An -tu8 -N8 $model)
+text=$(head -c $((8 + length)) $model | tail -c +9)
+given='\"n_best\": 2, \"beam\": 3, \"coverage_penalty\": 0.25, \"temperature\": 0.5, \"end_ids\": [1, 7], \"stop\": \"early_true\", \"attention_layer\": 2'
+text="${text%%'{\"n_heads'*}{\\\"decoding\\\": {$given}, \\\"n_heads${text#*'{\"n_heads'}"
+while [ $(((8 + ${#text}) % 64)) != 0 ]; do text="$text "; done
+{ printf "\\$(printf %o $((${#text} % 256)))\\$(printf %o $((${#text} / 256)))\\0\\0\\0\\0\\0\\0%s" "$text"; tail -c +$((9 + length)) $model; } > $dir/says
+check "inspect of decoding options" "0 attention_layer:2 beam:3 coverage_penalty:0.25 end_ids:1,7 n_best:2 stop:early_true temperature:0.5" \
+    "$(status build/inspect $dir/says) $(awk '/^decoding/ { on = 1; next } on && !/^  / { exit } on { v = $2; for (i = 3; i <= NF; i++) v = v "," $i; print $1 ":" v }' $dir/out | LC_ALL=C sort | tr '\n' ' ' | sed 's/ $//')"
+# --texts: a text to ids, and ids to a text, with the toy's words. tgt [1, 2] and texts [N], byte by byte.
+toy=tests/data/models/toy.safetensors
+words="我是学生"; n=$(printf %s "$words" | wc -c)
+header="{\"tgt\":{\"dtype\":\"I32\",\"shape\":[1,2],\"data_offsets\":[0,8]},\"texts\":{\"dtype\":\"U8\",\"shape\":[$((n + 1))],\"data_offsets\":[8,$((n + 9))]}}"
+while [ $((${#header} % 8)) != 0 ]; do header="$header "; done
+printf "\\$(printf %o ${#header})\\0\\0\\0\\0\\0\\0\\0%s\\4\\0\\0\\0\\5\\0\\0\\0%s\\0" "$header" "$words" > $dir/texts
+check "forward --texts" "0" "$(status build/forward $toy $dir/texts $dir/result --texts)$(cat $dir/err)"
+check "  writes ids and texts" "ids texts" "$(head -c 200 $dir/result | grep -aoE '"(ids|texts)"' | tr -d '"' | sort | tr '\n' ' ' | sed 's/ $//')"
+check "  without texts" "1 forward: $dir/in: tensor 'texts' is missing" "$(status build/forward $toy $dir/in $dir/result --texts) $(cat $dir/err)"
+check "texts without --texts" "1 forward: $dir/texts: tensor 'texts' is none of src, tgt, src_lengths, tgt_lengths" "$(status build/forward $toy $dir/texts $dir/result) $(cat $dir/err)"
 counts test_forward

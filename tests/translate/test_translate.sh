@@ -303,6 +303,11 @@ check "  --n-best within the model's beam" "0 0 " "$(run $toy $given --n-best 2 
 check "  beyond it" "0 0 " "$(run $toy $given --n-best 4 --beam 4 < $dir/in) $(cp $dir/out $dir/expected; run $dir/says --scores --n-best 4 < $dir/in) $(cmp $dir/expected $dir/out 2>&1)"
 check "  --greedy leaves them out" "0 0 " "$(run $toy --scores < $dir/in) $(cp $dir/out $dir/expected; run $dir/says --scores --greedy < $dir/in) $(cmp $dir/expected $dir/out 2>&1)"
 check "  --sample takes lengths alone" "0 0 " "$(run $toy --sample --seed 3 --max-length 30 --min-length 6 --no-repeat-ngram 3 < $dir/in) $(cp $dir/out $dir/expected; run $dir/says --sample --seed 3 < $dir/in) $(cmp $dir/expected $dir/out 2>&1)"
+# options that a session needs room for: the file alone makes it
+more="${text%%'{\"decoding'*}{\\\"decoding\\\": {\\\"samples\\\": 2, \\\"top_k\\\": 1, \\\"coverage_penalty\\\": 0.5, \\\"end_ids\\\": [1]}, \\\"n_heads${text#*'\"n_heads'}"
+while [ $(((8 + ${#more}) % 64)) != 0 ]; do more="$more "; done
+{ printf "\\$(printf %o $((${#more} % 256)))\\$(printf %o $((${#more} / 256)))\\0\\0\\0\\0\\0\\0%s" "$more"; tail -c +$((9 + $(od -An -tu8 -N8 $toy))) $toy; } > $dir/room
+check "samples, an end token and a coverage penalty of the file" "0 0" "$(run $dir/room < $dir/in) $(run $dir/room --beam 3 < $dir/in; cat $dir/err)"
 check "  --verbose says so" 1 "$(run $dir/says --verbose < $dir/in > /dev/null; grep -c '^translate: the model says: beam 3, length penalty 1, max length 30, min length 6, n-gram 3,' $dir/err)"
 check "  a --max-length that they have no room in" "2 translate: --min-length 6 leaves no room for an end in --max-length 5" "$(run $dir/says --max-length 5 < $dir/in) $(cat $dir/err)"
 

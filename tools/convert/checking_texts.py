@@ -72,14 +72,14 @@ def make_texts(tokenizer: Any, rows: int) -> tuple[list[str], list[list[int]]]:
     rng = random.Random(1)
     special = set(tokenizer.all_special_ids) | set(tokenizer.added_tokens_decoder)
     ids = [at for at in range(min(rows, len(tokenizer))) if at not in special and tokenizer.convert_ids_to_tokens(at) is not None]
-    drawn = [[rng.choice(ids) for _ in range(rng.randint(1, 12))] for _ in range(10 * TEXTS)] if ids else []
-    texts = []
+    drawn = [[rng.choice(ids) for _ in range(1 + at % 12)] for at in range(20 * TEXTS)] if ids else []
+    found: dict[str, list[int]] = {}
     for row in drawn:
         text = " ".join(tokenizer.decode(row, skip_special_tokens=True, clean_up_tokenization_spaces=False).split())
-        # a piece of part of a character is no text
+        # Pieces of parts of characters, and of control characters, make no text
         if text and "\ufffd" not in text and text.isprintable():
-            texts.append(text)
-    return list(dict.fromkeys(texts))[:TEXTS], drawn[:TEXTS]
+            found.setdefault(text, row)
+    return list(found)[:TEXTS], list(found.values())[:TEXTS]
 
 
 def inner(ids: list[int], config: Config) -> list[int]:
@@ -119,5 +119,5 @@ def check(folder: Path, config: Config, model: Model, run: Run) -> tuple[str, st
             one = others[0]
             lines.append(f"{what} {brief(one.given)}: {brief(one.transformers)} in transformers, {brief(one.here)} here")
     line = (f"{n} texts of the tokenizer's pieces through AutoTokenizer: ids of {len(to_ids)} differ; {len(to_texts)} of "
-            f"{TEXTS} rows of ids have another text")
+            f"{n} rows of ids have another text")
     return line, "; ".join(lines), max(len(to_ids), len(to_texts)) > MOST_OTHER

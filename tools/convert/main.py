@@ -66,7 +66,8 @@ Marian's files, and gguf for weights in blocks.
 OUT also gets the directory's tokenizer. A SentencePiece model is copied. A tokenizer.json with
 pieces becomes a SentencePiece model, with a vocabulary beside it if the ids are not the positions of
 the pieces. GPT-2's byte-level BPE (BART, MVP, LED, Blenderbot, CodeT5) becomes its vocabulary and
-merges; its variants are refused. Any other vocabulary becomes tokens between spaces. OUT also gets
+merges; its variants are refused. Any other tokenizer is refused, too: --set src_text=words --set tgt_text=words
+converts the model for texts that another program has cut into tokens, with spaces between them. OUT also gets
 licence, source and revision if the directory has them; --set license=TEXT, source=TEXT and
 revision=TEXT state them. If a setting makes the model compute what transformer.h does not, the
 converter refuses it and names the setting.
@@ -74,6 +75,9 @@ converter refuses it and names the setting.
 If the checkpoint's engine (transformers or ctranslate2) is installed and build/forward exists, the
 converter runs random sentences through both before it writes OUT. If they differ by more than
 rounding, it writes nothing and the exit status is 1; with --force it writes OUT and prints a warning.
+With transformers 5 it also turns twenty texts, which it makes of the tokenizer's pieces, into ids and back,
+and compares with AutoTokenizer: over 2 that differ count as an error, and fewer as a warning. If the engine
+raises an error, the exit status is 1. If it is not installed, a line says so, and the exit status is 0.
 How much that is, the model file shows when it runs again with other last bits of its weights.
 --no-check skips the comparison. --check FILE compares with numbers that you give: FILE is an .npz or
 .safetensors with src [B, S] and tgt [B, T] of integers (tgt begins with start) and the module's logits
@@ -122,8 +126,8 @@ attends to the memory:
     encoder.norm.weight and .bias, decoder.norm; encoder.relative_positions.weight, decoder's;
     encoder.rotary.frequencies, decoder's
 
-The checkpoint's decoding defaults (generation_config.json, decoder.yml, CTranslate2's defaults)
-become the config's "decoding". --set decoding=none leaves them out; --set decoding.beam=4 and similar
+The checkpoint's decoding defaults (generation_config.json, decoder.yml, CTranslate2's defaults) and all of
+its end tokens become the config's "decoding", which may have every option of tfm_decode_options. --set decoding=none leaves them out; --set decoding.beam=4 and similar
 options replace one.
 
 Every key of config.json and generation_config.json is used, or known to change nothing, or refused
@@ -334,7 +338,7 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     model.about.update(about)
     model.scales = {name.removeprefix(options.prefix): scale
                     for name, scale in checkpoint.scales.items()}
-    model.has_own_words = bool(options.src_vocab or options.tgt_vocab or core
+    model.has_own_words = bool(options.src_vocab or options.tgt_vocab or options.core
                                or "words" in (stated.get("src_text"), stated.get("tgt_text")))
     chosen = select(checkpoint.tensors, options.prefix, options.drop, model)
     unplaced = checkpoint.place(apply_maps(chosen, options.map, model), stated, model)
