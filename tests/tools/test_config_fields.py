@@ -21,6 +21,7 @@ import io
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -296,6 +297,20 @@ class Case:
             logits = list(load_file(self.folder / "out")["logits"])
         return logits, [[int(i) for i in row[6:]] for row in lines[-ROWS:]]
 
+    def goes_round(self, said):
+        """Returns whether the option that a refusal names leads past it, to a model file or to another refusal."""
+        options = [["--ignore-key", key] for key in re.findall(r"--ignore-key ([\w.]+)", said)]
+        options += [["--set", "decoding=none"]] * ("--set decoding=none" in said)
+        options += [["--set", f"{key}=3"] for key in re.findall(r"--set (\w+)=ID", said)]
+        for option in options:
+            text = io.StringIO()
+            with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+                convert.main([str(self.folder), str(self.folder / "round.out"), "--no-check", *option])
+            if said.splitlines()[-1] in text.getvalue():
+                print(f"{option} does not lead past {said.strip()[:300]}")
+                return False
+        return True
+
     def outcome(self):
         """Returns "equal", "refused", "not read" (by transformers) or "wrong", and the reason."""
         path, text = self.folder / "model.safetensors.out", io.StringIO()
@@ -304,7 +319,7 @@ class Case:
             status = convert.main([str(self.folder), str(path), "--no-check", "--dtype", "f32"])
         said = text.getvalue()
         if status:
-            return ("wrong" if "Traceback" in said else "refused"), said.strip()
+            return "wrong" if "Traceback" in said or not self.goes_round(said) else "refused", said.strip()
         try:
             with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
                 model = self.load()

@@ -40,6 +40,7 @@ from file_model import Model, log_softmax  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 import import_path  # noqa: E402, F401
+from convert import checking  # noqa: E402
 from convert import main as convert  # noqa: E402
 import pickled  # noqa: E402
 from convert.modelfile import (BF16, CONFIG_KEYS, DECODING_KEYS, position_table, to_bf16,  # noqa: E402
@@ -412,6 +413,13 @@ class Writing(ConvertTest):
             done = self.run_convert(source, wrong)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("check: not made: the package ctranslate2 is not installed", done.stdout)
+        self.out.write_bytes(b"precious")
+        with mock.patch.object(checking, "run_forward", side_effect=RuntimeError("broken engine")):
+            done = self.run_convert(source)
+            self.assertEqual((done.returncode, self.out.read_bytes()), (1, b"precious"))
+            self.assertIn("the engine raised RuntimeError('broken engine'); --no-check leaves the check out", done.stderr)
+            self.check = False
+            self.assertEqual(self.run_convert(source).returncode, 0)
 
     def test_a_file_that_does_not_load_is_not_written(self):
         if not FORWARD.exists():

@@ -1255,9 +1255,14 @@ class HuggingFace(ConvertTest):
         self.assertEqual((model.config["decoding"]["beam"], model.config["decoding"]["stop"]),
                          (3, "early_never"))
         self.assertNotIn("decoding", self.convert(folder, "--set", "decoding=none").config)
-        self.out.unlink()
         self.edit(folder, "generation_config.json", eos_token_id=[0, 5])
-        self.assertIn("eos_token_id is [0, 5]", self.refuse(folder))
+        model = self.convert(folder)
+        self.assertEqual((model.config["end"], model.config["decoding"]["end_ids"]), (0, [0, 5]))
+        model = self.convert(folder, "--set", "end=5")  # states the only one
+        self.assertEqual((model.config["end"], model.config["decoding"].get("end_ids")), (5, None))
+        model = self.convert(folder, "--set", "decoding.end_ids=5,7", "--set", "decoding.top_p=0.5", "--set", "decoding.skip_errors=1")
+        self.assertEqual([model.config["decoding"][key] for key in ("end_ids", "top_p", "skip_errors")], [[5, 7], 0.5, 1])
+        self.out.unlink()
         for key, value in (("do_sample", True), ("num_beam_groups", 2), ("early_stopping", 1),
                            ("diversity_penalty", 0.5), ("encoder_repetition_penalty", 1.5),
                            ("sequence_bias", [[[1], -10.0]]), ("renormalize_logits", True),

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .modelfile import U8, Config, ConvertError, Model, NoComparison, write_safetensors
+from .tokenizer_files import LANGUAGE
 from .untrusted import brief, read_safetensors
 
 TEXTS, MOST_OTHER = 20, 2
@@ -35,8 +36,6 @@ class Other:
 def run_texts(program: Path, written: Callable[[], Path]) -> Run:
     """Returns a function that runs the model file, which is written for it, in build/forward --texts."""
     def run(texts: list[str], rows: list[list[int]]) -> tuple[list[list[int]], list[str]]:
-        if not program.is_file():
-            raise NoComparison(f"{program} is missing (make builds it)")
         lengths = [len(row) for row in rows]
         tgt = np.array([row + [0] * (max(lengths) - len(row)) for row in rows], "<i4")
         data = "".join(text + "\0" for text in texts).encode()
@@ -71,7 +70,8 @@ def make_texts(tokenizer: Any, rows: int) -> tuple[list[str], list[list[int]]]:
     """Texts of the tokenizer's pieces, and rows of its ids that have a row in the embedding."""
     rng = random.Random(1)
     special = set(tokenizer.all_special_ids) | set(tokenizer.added_tokens_decoder)
-    ids = [at for at in range(min(rows, len(tokenizer))) if at not in special and tokenizer.convert_ids_to_tokens(at) is not None]
+    names = tokenizer.convert_ids_to_tokens(list(range(min(rows, len(tokenizer)))))
+    ids = [at for at, name in enumerate(names) if at not in special and name is not None and not LANGUAGE.fullmatch(name)]
     drawn = [[rng.choice(ids) for _ in range(1 + at % 12)] for at in range(20 * TEXTS)] if ids else []
     found: dict[str, list[int]] = {}
     for row in drawn:

@@ -755,8 +755,8 @@ def check_config(config: Config, sizes: Config, model: Model) -> None:
                 ids = [*([ids] if isinstance(ids, int) else []), *config.get("decoding", {}).get("end_ids", [])]
             for one in ids if isinstance(ids, list) else [ids]:
                 if one >= sizes.get(vocabulary, math.inf):
-                    model.problems.append(f"{key} {one} is outside the vocabulary: "
-                                          f"{vocabulary} is {sizes[vocabulary]}")
+                    model.problems.append(f"{key} {one} is outside the vocabulary: {vocabulary} is {sizes[vocabulary]}; "
+                                          f"--set {key}=ID states another" + ", or none" * (key != "suppressed"))
 
 
 def check_values(config: Config) -> None:
