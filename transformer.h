@@ -146,9 +146,9 @@
    result of that request has the status and the message. Its text is empty, like that of a blank
    source; both have one result, whose finish is TFM_FINISH_BLANK.
 
-   Requests, results, bytes, token ids, and the layers and heads of a config count from 0. Two things
-   count from 1: the sentences in a message, as people count them, and options.attention_layer and
-   attention_head, where 0 stands for the default.
+   Requests, results, bytes, token ids, and the layers and heads of a config count from 0. Two
+   things count from 1: the sentences in a message, as people count them, and
+   options.attention_layer and attention_head, where 0 stands for the default.
 
 
    3. CHOOSE HOW TO SEARCH
@@ -475,7 +475,7 @@
        TRANSFORMER_STATIC       functions are static, so that two copies can be in one program
        TFM_DEF                  the linkage of public functions (default: extern)
        TRANSFORMER_NO_STDIO     leaves out the file functions and stdio.h
-       TRANSFORMER_NO_TEXT      leaves out vocabularies, SentencePiece, section 7 and all of section 9
+       TRANSFORMER_NO_TEXT      leaves out vocabularies and the functions of sections 7 and 9
        TRANSFORMER_LIBRARY      the implementation is in a library that was compiled elsewhere:
                                 TRANSFORMER_IMPLEMENTATION then does nothing, and loading a model
                                 first calls tfm_sizes_check
@@ -3852,8 +3852,8 @@ static tfm_status tfm__packed_alloc_scales(tfm_arena *arena, tfm__matrix *w, int
     return TFM_OK;
 }
 
-/* Returns the type that a matrix gets: the wanted one, else the file's, or F32 if the kernels have no
-   tiles for it. TFM_WEIGHT_TYPE_AS_STORED: it becomes rows of floats. */
+/* Returns the type that a matrix gets: the wanted one, else the file's, or F32 if the kernels have
+   no tiles for it. TFM_WEIGHT_TYPE_AS_STORED: it becomes rows of floats. */
 static tfm_weight_type tfm__packed_type(const tfm__packer *p, const tfm__matrix *stored) {
     tfm_weight_type type = p->weights ? p->weights : tfm__type_of_dtype(stored->dtype);
 #ifdef TRANSFORMER_BLAS
@@ -4129,8 +4129,8 @@ static void tfm__product_edge(const tfm__tiling *tiling, const tfm__tile *t, int
     for (r = 0; r < t->rows; r++) memcpy(t->y + r * t->y_stride, y + r * WIDTH, bytes);
 }
 
-/* Points a tile at row m and column n of y and at w from column k on. ahead is the column of y where
-   the next tile begins, whose panels are prefetched. */
+/* Points a tile at row m and column n of y and at w from column k on. ahead is the column of y
+   where the next tile begins, whose panels are prefetched. */
 static void tfm__product_aim(tfm__tile *t, const tfm__product *p, int64_t m, int64_t n, int64_t k,
                              int64_t ahead) {
     const tfm__matrix *w = &p->w->w;
@@ -7173,8 +7173,10 @@ static tfm_status tfm__check_decode_fields(const tfm_decode_options *o, const tf
                          o->min_length, o->max_length);
     if (beam > 1 && !o->alternatives)
         best = tfm__max(beam, (int64_t)floor((double)beam * o->patience + 0.5));
-    TFM__TRY(
-        tfm__check_range(where, "n_best", o->n_best, 0, (int32_t)tfm__min(INT32_MAX, best), err));
+    if (o->n_best < 0 || o->n_best > best)
+        return tfm__fail(err, status,
+                         "%sn_best is %d, expected 0 to %d: a beam of %d gives so many, raise beam",
+                         where, o->n_best, (int32_t)tfm__min(INT32_MAX, best), (int32_t)beam);
     TFM__TRY(tfm__check_range(where, "attention_layer", o->attention_layer, 0, c->n_decoder_layers,
                               err));
     TFM__TRY(tfm__check_range(where, "attention_head", o->attention_head, 0, c->n_heads, err));
@@ -7716,8 +7718,8 @@ static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int6
 
 /* ---- normalized text and its cells ---- */
 
-/* There is one cell for each byte of the normalized text, and one for its end. Cutting goes from the
-   first state of a cell to the last:
+/* There is one cell for each byte of the normalized text, and one for its end. Cutting goes from
+   the first state of a cell to the last:
      the text is cut   unigram: the best way to end at each byte    score, from.piece, id
                        BPE: a list of symbols, which are merged     from.symbol, to.size, id
      it was cut        a list of pieces, from cell 0 to the end     to.next, id
@@ -9118,7 +9120,8 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
 
 /* ---- normalized text to pieces ---- */
 
-/* Keeps the better way to end. Cells up to the frontier are set; from.piece is -1 where no way ends. */
+/* Keeps the better way to end. Cells up to the frontier are set; from.piece is -1 where no way
+   ends. */
 static void tfm__unigram_offer(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
                                int32_t id, float score) {
     while (*frontier < end) cells[++*frontier].from.piece = -1;
@@ -12609,8 +12612,8 @@ static void tfm__sentence_step(tfm_session *s, int32_t b) {
 
        target so far   The cat                 draft   The cat sat on a mat
        rows            cat    sat    on        what follows each of them?
-       chosen          sat    on     the       "sat" and "on" are right. "the" is not the draft's "a",
-                                               and no row follows it
+       chosen          sat    on     the       "sat" and "on" are right. "the" is not the
+                                               draft's "a", and no row follows it
 
    This step gave three tokens. Rows after a wrong token are overwritten later. So a draft decides
    how many steps a sentence takes, never what they give. Rows in vain cost time. A sentence pays

@@ -883,7 +883,7 @@ static void decoding(void) {
     } rows[] = {
         {"[]", "'decoding' is not an object"},
         {"3", "'decoding' is not an object"},
-        {"{\"n_best\": 2}", "decoding: n_best is out of range: it takes 0 to 1"},
+        {"{\"n_best\": 2}", "decoding: n_best is 2, expected 0 to 1: a beam of 1"},
         {"{\"edit_logits\": 2}", "decoding: 'edit_logits' is not a known field"},
         {"{\"samples\": 2, \"beam\": 2}", "decoding: samples, and a beam or alternatives"},
         {"{\"samples\": 2, \"prefix_bias\": 0.5}", "decoding: prefix_bias needs beam search"},

@@ -1362,7 +1362,7 @@ static void arguments(void) {
     REFUSED(samples = 4, TFM_E_TOO_LONG, "samples is 4, the session's max_beam 3");
     REFUSED(alternatives = 9, TFM_E_TOO_LONG, "alternatives is 9, the session's max_beam 3");
     REFUSED(beam = -1, TFM_E_ARGUMENT, "beam is out of range");
-    REFUSED(n_best = 2, TFM_E_ARGUMENT, "n_best is out of range: it takes 0 to 1");
+    REFUSED(n_best = 2, TFM_E_ARGUMENT, "n_best is 2, expected 0 to 1: a beam of 1 gives so many");
     REFUSED(max_length = 9, TFM_E_TOO_LONG, "max_length is 9, the session's max_target 8");
     REFUSED(min_length = 9, TFM_E_TOO_LONG, "min_length is 9, the session's max_target 8");
     REFUSED(min_length = 6; o.max_length = 5, TFM_E_ARGUMENT, "min_length is 6, max_length 5");

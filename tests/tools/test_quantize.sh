@@ -77,7 +77,7 @@ with_decoding() { # arguments: file, members. Writes the model with these member
     tail -c +$((9 + $(od -An -tu8 -N8 "$1"))) "$1"
 }
 with_decoding tests/data/models/toy.safetensors "$decoding" > $dir/toy
-check "a model that says how it decodes, in words of 0.6.0" "0 beam 3 length_penalty 0.6 stop early_never max_length 40 no_repeat_ngram 2 repetition hugging_face force_end 1 suppressed 3 suppressed_sequences 4 5 6" \
+check "a model that says how it decodes, in words of 0.6.0" "0 max_length 40 beam 3 length_penalty 0.6 force_end 1 no_repeat_ngram 2 stop early_never repetition hugging_face suppressed 3 suppressed_sequences 4 5 6" \
     "$(status build/inspect $dir/toy) $(sed -n '/^decoding$/,/^[a-z]/p' $dir/out | grep '^ ' | tr -s ' \n' ' ' | sed 's/^ //; s/ $//')"
 for type in f32 "int8 --packed"; do
     check "  says the same as $type" "0 $(cat $dir/out | sed -n '/^decoding$/,/^[a-z]/p' | grep -c '^ ')" \

@@ -13,7 +13,7 @@ static void suspects(void) {
         {2, "She sings.", "She is singing.", -2},
         {1, "Tom lachte.", "Tom was laughing.", -2},
         {1, "Tom hatte Hunger.", "Tom was hungry.", -2}, /* "was" is German, too */
-        {0, "Tom lächelte.", "Tom was smiling.", -2}, /* English has no such letter */
+        {0, "Tom lächelte.", "Tom was smiling.", -2},    /* English has no such letter */
         {1, "Tom flipped.", "Tom flippte.", -9},
         {0, "Tom flipped.", "Tom flippte.", -1}, /* the model is sure */
         {0, "他在家里。", "He is at home.", -2},
