@@ -14418,7 +14418,7 @@ static tfm_status tfm__kept_append(tfm_session *s, int32_t i, tfm_text between, 
     if (!size) return TFM_OK;
     between = tfm__sentence_between(out + begin, *used - begin, between);
     TFM__TRY(tfm__kept_check(s, *used, tfm__more(tfm__more(between.size, size), 1), err));
-    memcpy(out + *used, between.data, between.size);
+    if (between.size) memcpy(out + *used, between.data, between.size);
     *used += between.size;
     TFM__TRY(tfm_result_text(s, i, 0, TFM_TEXT_FORM_TEXT, out + *used, size + 1, &size, err));
     *used += size;
