@@ -51,8 +51,12 @@ except ImportError:
 needs_transformers = unittest.skipUnless(families, "the package transformers is not installed")
 
 torch.manual_seed(7)
-torch.set_grad_enabled(False)
 torch.set_num_threads(1)
+
+
+def setUpModule():  # what unittest calls before the first test of this module; the tests of others need gradients
+    torch.set_grad_enabled(False)
+    unittest.addModuleCleanup(torch.set_grad_enabled, True)
 
 
 # --------------------------------------------------------------------------- models to convert
