@@ -14362,7 +14362,7 @@ static void tfm__splitter_begin(tfm__splitter *p, const tfm_model *m, tfm_senten
         if (c->languages[i].id == language) p->request.target_language = c->languages[i].code;
 }
 
-/* Steps to the next sentence, of which there is one unless the last was is_last. */
+/* Steps to the next sentence. Once is_last is set there is none, so the caller must stop. */
 static void tfm__splitter_next(tfm__splitter *p) {
     const char *end = p->number ? p->request.text.data + p->request.text.size : p->ahead.data;
     p->is_last = 1;

@@ -10,6 +10,7 @@ they are missing.
 
 import argparse
 import collections
+import importlib.util
 import io
 import json
 import math
@@ -799,9 +800,10 @@ class OtherFamilies(ConvertTest):
     def setUpClass(cls):
         if not REFERENCE.is_dir() or not GOLDEN.is_dir():
             raise unittest.SkipTest(f"no reference models at {REFERENCE} and {GOLDEN}")
-        sys.path.insert(0, str(REFERENCE))
-        import seeds
-        cls.seeds = seeds
+        # by its path: tests/tools has a module of that name, too
+        spec = importlib.util.spec_from_file_location("reference_seeds", REFERENCE / "seeds.py")
+        cls.seeds = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(cls.seeds)
 
     def test_encoder_layers(self):
         source = self.seeds.Seed0Transformer(31, 24, 4, 2, 3, 40)

@@ -1,4 +1,4 @@
-"""What the commands share: suggestions for mistyped options, and standard output that may fail."""
+"""What the commands share: suggestions for mistyped options, text that a terminal may show, and standard output that may fail."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ import os
 import re
 import sys
 from typing import Any, Callable, Iterable, NoReturn
+
+
+def visible(text: str, most: int = 1000) -> str:
+    """A line for the terminal: what is not printable as an escape, and not without end."""
+    if len(text) > most:
+        text = text[:most - 100] + " ... " + text[-90:]
+    return "".join(one if one.isprintable() else one.encode("unicode_escape", "surrogatepass")
+                   .decode() if not "\ud800" <= one <= "\udfff" else f"\\u{ord(one):04x}"
+                   for one in text)
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Iterator
 
-from .untrusted import visible
+from .printing import visible
 
 FIRST, EVERY = 1.0, 0.25  # seconds without a line, and between two
 LONGEST_NAME = 48  # so that a line fits into a terminal

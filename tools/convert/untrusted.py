@@ -23,6 +23,8 @@ from typing import Any, BinaryIO, Iterable
 
 import numpy as np
 
+from .printing import visible as visible
+
 # NumPy has no bfloat16: its bits, in a type that no arithmetic takes for integers.
 BF16 = np.dtype([("bf16", "<u2")])
 # The element types of safetensors that are read.
@@ -54,15 +56,6 @@ def brief(value: Any) -> str:
     short = reprlib.Repr()
     short.maxstring = short.maxother = 60
     return short.repr(value)
-
-
-def visible(text: str, most: int = 1000) -> str:
-    """A line for the terminal: what is not printable as an escape, and not without end."""
-    if len(text) > most:
-        text = text[:most - 100] + " ... " + text[-90:]
-    return "".join(one if one.isprintable() else one.encode("unicode_escape", "surrogatepass")
-                   .decode() if not "\ud800" <= one <= "\udfff" else f"\\u{ord(one):04x}"
-                   for one in text)
 
 
 def check_utf8(text: Any, what: str) -> None:

@@ -687,14 +687,14 @@ static int markup_is_note(const markup_document *m, const markup_item *item, siz
 static size_t markup_gap(markup_document *m, const markup_translation *t, const markup_sentence *s,
                          size_t item, size_t parent, size_t low, size_t high) {
     size_t i, k, at = m->items[item].at, best = low, crossed = 0, least = (size_t)-1;
-    size_t last = s->size, begin = 0, end = 0;
+    size_t last, begin = 0, end = 0;
     double share, off, nearest = 2;
     size_t first = low, last_gap = high, around[4] = {0, 0, 0, 0};
     int side = markup_beside_word(m, s, item, &begin, &end), any = 0, is_beside, is_final;
     int is_between = !side && markup_between_words(m, s, item, around);
     at = at > s->begin ? at - s->begin : 0;
     share = (double)at / (double)s->size;
-    while (last > at && !markup_is_word_byte(m, s->begin + last - 1)) last--; /* the final stop */
+    last = at < m->words_end ? m->words_end : at; /* the final stop, if at is behind all words */
     is_final = last <= at && at < s->size && high == m->nodes[0].high && high > low + 1 &&
                m->words[high - 1].is_punctuation && m->words[high - 1].inner == parent;
     if (is_final && markup_is_joint(m, &m->items[item])) return high - 1;
@@ -928,6 +928,9 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
         }
     lines += !markup_is_blank(m->plain.data, last, s->begin + s->size), last = s->begin;
     m->word_at = m->stop_at = s->begin;
+    for (m->words_end = s->size;
+         m->words_end && !markup_is_word_byte(m, s->begin + m->words_end - 1);)
+        m->words_end--;
     (void)markup_add_node(m, &n, none, 0, 0, n_words);
     (void)markup_add_node(m, &n, none, 0, 0, n_words);
     for (i = s->first, parent = 1; i < s->last; i++) { /* first the parts, which keep their order */

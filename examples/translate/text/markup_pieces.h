@@ -157,8 +157,9 @@ typedef struct markup_document {
     size_t n_places, room_places, n_items, room_items, n_sentences, room_sentences, room_words,
         room_nodes;
     size_t n_sources, room_sources, room_aligned;
-    size_t n_looks; /* for tests: how many words were looked at to place items */
-    size_t n_parts; /* nodes of the parts of the current sentence, and of what divides them */
+    size_t words_end; /* bytes of the current sentence up to the end of its last word */
+    size_t n_looks;   /* for tests: how many words were looked at to place items */
+    size_t n_parts;   /* nodes of the parts of the current sentence, and of what divides them */
     size_t n_blocks, room_blocks, n_breaks, room_breaks, n_made, room_made;
     /* options, set before markup_read */
     int protects;        /* copy all that protect.h protects; 0: only placeholders and symbols */

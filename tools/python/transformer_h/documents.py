@@ -24,6 +24,7 @@ from urllib.parse import unquote
 
 from ._transformer import lib
 from .arguments import check_choice
+from .errors import Error
 from .kinds import kind_of
 from .languages import language_tag
 from .markup import Document
@@ -31,7 +32,7 @@ from .office_xml import FileError, Work, XmlPart, etree
 from .pairs_formats import READERS, charset_of
 
 if TYPE_CHECKING:
-    from . import Error, Model
+    from . import Model
     from .pairs import Pairs
 
 MOST = 1 << 29  # bytes of a file, and of all parts of an archive when they are unpacked
@@ -350,7 +351,8 @@ class Interrupted(KeyboardInterrupt):
 
 def _translate_part(file: File, models: Sequence[Model], texts: list[str], first: int, reached: Callable[[float], object] | None,
                     options: dict[str, Any]) -> list[str]:
-    """Translates texts of a file, of which the first has number first. reached is called with the share that is done."""
+    """Translates a part of a file's texts. `first` is the number of its first text in the file. Calls reached with the
+    share of the file that is done."""
     def shift(error: Error) -> object:
         return on_error(error if error.index is None else Error(error.status, error.message, first + error.index))
 
