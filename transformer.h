@@ -19,7 +19,8 @@
    To translate as the model file says (examples/hello.c is this program):
 
        static int print(void *user, const tfm_translated *t) {
-           return fprintf(user, "%s\n", t->status == TFM_OK ? t->text.data : t->message) < 0;
+           const char *text = t->status == TFM_OK ? t->text.data : t->message;
+           return fprintf((FILE *)user, "%s\n", text) < 0;
        }
        ...
        tfm_error err;
@@ -1181,10 +1182,10 @@ typedef struct tfm_translator_options {
     const char *source_language, *target_language; /* as in tfm_languages_set; NULL: none */
     int32_t threads;    /* 0 means 1, at most 64. Each translates batches with its own session; if
                            there is only one batch, all of them share its work */
-    int32_t max_batch;  /* sentences that a thread translates together at most; 0 means 64. Long
-                           sentences make fewer, so that memory is bounded */
-    int32_t max_source; /* a sentence with more tokens is TFM_E_TOO_LONG; 0: as many as the model
-                           has positions for, at most 1000000 */
+    int32_t max_batch;  /* sentences that a thread translates together at most; 0 means 64. Of long
+                           sentences it takes fewer, because they take more memory */
+    int32_t max_source; /* a sentence with more tokens is TFM_E_TOO_LONG; 0: 4096, or as many as
+                           the model has positions for, if these are fewer */
     size_t memory;      /* bytes of all sessions together; texts on their way are not counted. A
                            sentence that does not fit its thread's share is TFM_E_MEMORY. 0: batches
                            take memory in proportion to the model, and one sentence what it needs */
@@ -1197,12 +1198,14 @@ typedef struct tfm_translated {
     int64_t number;                    /* of the request in this run, counted from 0 */
     const struct tfm_request *request; /* as it was given, for instance to free its text */
     tfm_text text;                     /* the translation, terminated; empty if there is none */
-    tfm_status status;                 /* TFM_OK, or why the text could not be translated, */
-    const char *message;               /* in words, with the sentence; "" if it was translated */
+    tfm_status status;                 /* TFM_OK, or why the text was not translated */
+    const char *message;               /* "", or why the text was not translated, in words, and the
+                                          sentence at which it failed */
     int64_t sentences;                 /* sentences of the text */
-    int64_t blank;                     /* of these: without tokens, so without a translation */
-    int64_t cut;    /* of these: not read to the end (options.truncate), or ended by max_length */
-    int64_t tokens; /* tokens of their translations */
+    int64_t blank;                     /* sentences without tokens, which have no translation */
+    int64_t cut;    /* sentences of which only the first tokens were translated (options.truncate),
+                       or whose translation ended at max_length */
+    int64_t tokens; /* tokens of the translations of all sentences */
 } tfm_translated;
 
 /* Gets a result, in the order of the requests. Returns 0, or anything else to end the run. One
@@ -7146,6 +7149,9 @@ static tfm_status tfm__check_range(const char *where, const char *name, double v
                      "%s%s is out of range: it takes %d to %d", where, name, least, most);
 }
 
+/* Returns how many tokens a translation has at most, if no option says it. */
+static int64_t tfm__usual_length(int64_t source_length) { return 2 * source_length + 16; }
+
 /* Returns how many hypotheses of a sentence run or are returned with these options. */
 static int64_t tfm__decode_hypotheses(const tfm_decode_options *o) {
     int64_t n = tfm__max(1, o->beam) * tfm__max(1, o->alternatives);
@@ -11628,7 +11634,7 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
     s->max_source = o.max_source ? o.max_source : (int32_t)tfm__min(512, most_source);
     s->max_target = o.max_target;
     if (!s->max_target) {
-        int64_t most = 2 * (int64_t)s->max_source + 16;
+        int64_t most = tfm__usual_length(s->max_source);
         if (s->decoding_of)
             most = tfm__max(most, tfm__max(s->decoding_of->max_length, s->decoding_of->min_length));
         s->max_target = (int32_t)tfm__min(most, most_target);
@@ -12888,7 +12894,7 @@ static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_opti
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "prompt has %d tokens, the session's max_target is %d", sentence->n_prompt,
                          s->max_target);
-    sentence->cap = (int32_t)tfm__max(2 * (int64_t)source_length + 16 + sentence->n_prefix,
+    sentence->cap = (int32_t)tfm__max(tfm__usual_length(source_length) + sentence->n_prefix,
                                       (int64_t)o->min_length + 1);
     if (o->max_length) sentence->cap = o->max_length;
     sentence->cap = (int32_t)tfm__min(sentence->cap, s->max_target - sentence->n_prompt + 1);
@@ -14621,8 +14627,8 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
 
 enum {
     TFM__WINDOWS = 4,
-    TFM__WINDOW_BATCHES = 16,    /* batches of sentences in a window, */
-    TFM__WINDOW_BYTES = 1 << 22, /* or fewer, if the sentences have as many bytes */
+    TFM__WINDOW_BATCHES = 16,    /* the most batches of sentences in a window */
+    TFM__WINDOW_BYTES = 1 << 22, /* a window with as many bytes of sentences takes no more */
     TFM__DRAFT = 8               /* tokens of a draft that a step verifies */
 };
 
@@ -14676,20 +14682,20 @@ struct tfm_translator {
     size_t share;       /* bytes that a session may take; 0: what it needs */
     size_t batch_bytes; /* bytes that a session of several sentences may take */
     tfm__worker workers[1 + TFM__MOST_THREADS]; /* 0: the calling thread */
-    struct {                                    /* where a run gets its requests: */
-        tfm_translator_next next;               /* from a function, */
-        const tfm_request *list, *end;          /* or, if it is NULL, from an array */
-        tfm_text whole;                         /* the text that fills windows, */
-        tfm__splitter at;                       /* and its sentences */
-        int more;                               /* 0: the input has ended */
+    struct {                                    /* where a run gets its requests */
+        tfm_translator_next next;               /* NULL: they are in the array list to end */
+        const tfm_request *list, *end;          /* those of the array that are left */
+        tfm_text whole;                         /* the text whose sentences fill windows */
+        tfm__splitter at;                       /* the place in this text */
+        int more;                               /* what next returned; 0: the input has ended */
     } input;
     tfm__window windows[TFM__WINDOWS];
     tfm_translator_done done;
     void *user;
-    tfm_translated result;    /* of the text that is being joined, */
-    tfm_error failure;        /* why it failed, */
-    tfm__buffer joined;       /* and its translation so far */
-    uint64_t given, finished; /* windows so far */
+    tfm_translated result;    /* of the text whose sentences are being joined */
+    tfm_error failure;        /* why its first sentence that failed did so */
+    tfm__buffer joined;       /* its translation so far */
+    uint64_t given, finished; /* windows of this run that workers got, and that were joined */
     int is_busy, is_stopped;  /* a thread calls next or done; done has ended the run */
     int32_t n_started;        /* threads */
 #ifdef TFM__THREADS
@@ -14793,7 +14799,7 @@ typedef struct tfm__need {
    the translation would depend on the batch. */
 static int32_t tfm__need_target(const tfm_translator *t, int64_t source, int64_t more) {
     int64_t most = t->model->config.max_target_positions, target = t->decode.max_length;
-    if (!target) target = 2 * source + 16;
+    if (!target) target = tfm__usual_length(source);
     target = tfm__max(target, (int64_t)t->decode.min_length + 1) + more;
     return (int32_t)tfm__min(target, most ? most : INT32_MAX);
 }

@@ -82,7 +82,7 @@ class Progress:
 
 
 class Stage:
-    """A part of a job. first of it was done before it began."""
+    """A part of a job. `first` is how much of it was done before it began."""
 
     def __init__(self, name: str, whole: int | None, unit: str | None, began: float, first: int = 0, done: int = 0) -> None:
         name = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME // 2 - 3]}...{name[-LONGEST_NAME // 2:]}"

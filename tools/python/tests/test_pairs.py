@@ -810,6 +810,7 @@ LARGE = """if True:
     import resource, sys, time
     try:
         resource.setrlimit(resource.RLIMIT_DATA, (10 ** 9, 10 ** 9))
+        resource.setrlimit(resource.RLIMIT_CPU, (120, 120))  # a row without end ends here
     except (OSError, ValueError):
         pass
     from test_pairs import FileError, ROWS, shout, through
