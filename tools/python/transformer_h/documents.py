@@ -402,10 +402,11 @@ def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out:
         options["on_error"] = file.leave_sentence if on_error == "copy" else on_error
     made: list[str] = []
     sizes, done = [len(text) for text in texts], 0
+    whole = sum(sizes)
     size = PART if reached else max(len(texts), 1)
     try:
         for first in range(0, max(len(texts), 1), size):  # without texts, the options are checked
-            more, whole = sum(sizes[first:first + size]), sum(sizes)
+            more = sum(sizes[first:first + size])
             follow = (lambda share: reached(done + int(more * share), whole)) if reached else None
             made += _translate_part(file, models, texts[first:first + size], first, follow, options)
             done += more
