@@ -26,7 +26,7 @@ END
     $cc -O2 -shared -fPIC -I. -I"$home/include" -I"$home/include/linux" $java/cpp/translator.c -o "$dir/libtranslator.so" -lm -pthread
     javac -d "$dir/classes" $java/java/example/Translator.java "$dir/Main.java"
     de=examples/models/de-en.safetensors
-    check "Translator.java translates" "$(printf 'Guten Tag.\n' | build/translate $de)$(printf '😀\n' | build/translate $de)" \
+    check "Translator.java translates" "$(printf 'Guten Tag.\n' | build/translate $de)$(printf "😀\n" | build/translate $de --plain)" \
         "$(LC_ALL=C.UTF-8 java -Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8 -Djava.library.path="$dir" -cp "$dir/classes" Main $de 'Guten Tag.' | head -n 1)"
     check "  and refuses what is no model, with the library's message" 1 \
         "$(java -Djava.library.path="$dir" -cp "$dir/classes" Main $de 'Guten Tag.' | sed 1d | grep -c 'not a safetensors file')"

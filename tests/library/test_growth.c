@@ -54,8 +54,8 @@ static void languages_and_words(int n) {
         text_size += (size_t)sprintf(text + text_size, ">>%x<<", i);
 }
 
-/* Byte-level BPE with n merges, of two letters or of three, and n added tokens that begin alike; the
-   text nearly has them. */
+/* Byte-level BPE with n merges, of two letters or of three, and n added tokens that begin alike;
+   the text nearly has them. */
 static void merges_and_added_tokens(int n) {
     enum { LETTERS = 26, PAIRS = LETTERS * LETTERS, FIRST = 4 }; /* FIRST: the id of the letter a */
     static unsigned char merges[12 * MOST], added[8 * MOST];

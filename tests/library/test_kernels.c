@@ -156,7 +156,8 @@ static double dot_error(const float *x, const float *w, int64_t n, float got) {
     return n ? fabs((double)got - sum) / (size * 6e-8) : fabs((double)got);
 }
 
-/* The number of a case of the kernel set at hand, for test_in_slice: its kind and a number below 1,000. */
+/* The number of a case of the kernel set at hand, for test_in_slice: its kind and a number below
+   1,000. */
 static int chosen_set;
 static long case_of(int kind, int i) { return (chosen_set * 10L + kind) * 1000 + i; }
 

@@ -1,5 +1,5 @@
-/* A program that was written from the manual and the declarations alone: a translator, and one batch
-   of a session that has a blank text, a text that fails, two languages and a sentence that is
+/* A program that was written from the manual and the declarations alone: a translator, and one
+   batch of a session that has a blank text, a text that fails, two languages and a sentence that is
    cancelled. Only the model comes from tiny.h. test_symbols.sh checks that the manual has each
    function that this program calls. */
 #include "transformer.h"

@@ -1,5 +1,5 @@
-/* Calls that a program of version 0.7.0 could make, and that crashed, did something in silence or left too much to
-   guess. Each says now what is wrong, or does what its comment says. */
+/* Calls that a program of version 0.7.0 could make, and that crashed, did something in silence or
+   left too much to guess. Each says now what is wrong, or does what its comment says. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
