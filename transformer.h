@@ -4079,7 +4079,9 @@ static void tfm__product_rows(const tfm__kernels *kernels, const tfm__product *p
     int64_t M = p->x.L, N = p->y.D, K = w->columns, m, n, block, end;
     int i;
 #ifdef TRANSFORMER_BLAS
-    if (K > 0 && M <= INT32_MAX && N <= INT32_MAX && K <= INT32_MAX) {
+    /* BLAS has no rows that overlap, as the windows of a spectrogram do */
+    const int apart = M == 1 || p->x.sl >= K;
+    if (apart && K > 0 && M <= INT32_MAX && N <= INT32_MAX && K <= INT32_MAX) {
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)M, (int)N, (int)K, 1.0f,
                     p->x.data, (int)tfm__max(p->x.sl, K), first, (int)tfm__max(w->stride, K), 0.0f,
                     p->y.data, (int)tfm__max(p->y.sl, N));

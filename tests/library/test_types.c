@@ -280,7 +280,37 @@ static void names(void) {
           "norms, positions, scales and a program's own tensors are none");
 }
 
+/* Rows of x that overlap, as the windows of a spectrogram do, or that are one row many times. BLAS
+   has no such rows. */
+static void overlapping_rows(void) {
+    enum { ROWS = 6, IN = 16, OUT = 5 };
+    static const int64_t strides[] = {0, 5, IN, IN + 3};
+    float x[ROWS * (IN + 3)], weight[OUT * IN], y[ROWS * OUT];
+    unsigned seed = 11;
+    int i, k, m, n, wrong;
+    SECTION("tfm_linear of rows that overlap");
+    for (i = 0; i < ROWS * (IN + 3); i++) x[i] = (float)(tiny_random(&seed) % 9) - 4;
+    for (i = 0; i < OUT * IN; i++) weight[i] = (float)(tiny_random(&seed) % 9) - 4;
+    for (k = 0; k < 4; k++) {
+        tfm_linear_weights w;
+        tfm_tensor from = tfm_tensor_2d(x, TFM_DTYPE_F32, ROWS, IN),
+                   to = tfm_tensor_2d(y, TFM_DTYPE_F32, ROWS, OUT);
+        memset(&w, 0, sizeof w);
+        w.weight = tfm_tensor_2d(weight, TFM_DTYPE_F32, OUT, IN);
+        from.strides[0] = strides[k];
+        if (!CHECK_OK(tfm_linear(&to, &from, &w, &err), &err)) continue;
+        for (m = wrong = 0; m < ROWS; m++)
+            for (n = 0; n < OUT; n++) {
+                float sum = 0;
+                for (i = 0; i < IN; i++) sum += x[m * strides[k] + i] * weight[n * IN + i];
+                wrong += y[m * OUT + n] != sum;
+            }
+        CHECK(!wrong, "stride %d: %d numbers differ", (int)strides[k], wrong);
+    }
+}
+
 int main(void) {
+    overlapping_rows();
     sixteen_bits();
     integers(127);
     integers(63);
