@@ -25,5 +25,6 @@ for version in 3.9 3.10 3.11 3.12 3.13; do
     check "  the package builds, and passes its tests" "0" "$({ rm -rf "$env/source" && mkdir "$env/source" && tar -cf - transformer.h LICENSE examples/translate examples/transcribe tools | tar -xf - -C "$env/source" &&
         "$run" -m pip install -q --no-deps --no-build-isolation "$env/source/tools/python" &&
         PYTHONPATH=tests "$run" -W ignore -m pytest -q -W ignore -p no:cacheprovider -p pytest_slices tools/python/tests --ignore tools/python/tests/test_export.py; } >> "$env/log" 2>&1; echo $?)"
+    [ $failed -eq 0 ] || grep -E '^(FAIL|ERROR|E  )|Error:' "$env/log" | head -n 20
 done
 counts test_oldest
