@@ -105,6 +105,18 @@ class _Text:
         return [texts[0].encode(self.encoding, "xmlcharrefreplace" if self.is_html else "replace")]
 
 
+def _joined(folder: str, folders: list[str], name: str) -> str:
+    """Returns the normal path of a name in a folder. folders are the parts of the folder's normal path, which normpath would
+    find again for each name."""
+    normal, up = posixpath.normpath(name) if re.search(r"/\.{0,2}/", f"/{name}/") else name, 0
+    while normal.startswith("../", 3 * up):
+        up += 1
+    if up >= len(folders) or folders[0] in ("", ".", "..") or normal.startswith("/") or normal.endswith(".."):
+        return posixpath.normpath(posixpath.join(folder, name))
+    above = folders[:len(folders) - up]
+    return "/".join(above if normal == "." else [*above, normal[3 * up:]])
+
+
 class File:
     """A file's texts, and the file with translations in their places.
 
@@ -269,13 +281,14 @@ class File:
                 continue
             kinds[package] = "xml"
             folder = posixpath.dirname(package)
+            folders = posixpath.normpath(folder).split("/")
             for item in re.finditer(rb"<(?:[\w.-]+:)?item\b[^<>]*>", small(package)):
                 self._work.check()
                 name = unquote(_attribute(item[0], "href"))
                 joined += len(folder) + len(name)
                 if joined > MOST_JOINED:
                     raise FileError(f"{self.name}: the names in its packages have more than {MOST_JOINED} characters")
-                name = posixpath.normpath(posixpath.join(folder, name))
+                name = _joined(folder, folders, name)
                 kind = BOOK_TYPES.get(_attribute(item[0], "media-type").strip().lower())
                 if name in sizes and kind:
                     kinds[name] = kind
