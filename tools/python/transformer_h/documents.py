@@ -111,9 +111,9 @@ def _joined(folder: str, folders: list[str], name: str) -> str:
     normal, up = posixpath.normpath(name) if re.search(r"/\.{0,2}/", f"/{name}/") else name, 0
     while normal.startswith("../", 3 * up):
         up += 1
-    if up >= len(folders) or folders[0] in ("", ".", "..") or normal.startswith("/") or normal.endswith(".."):
-        return posixpath.normpath(posixpath.join(folder, name))
     above = folders[:len(folders) - up]
+    if up > len(folders) or folders[:1] in ([""], [".."]) or normal.startswith("/") or normal.endswith("..") or normal in ("", ".") and not above:
+        return posixpath.normpath(posixpath.join(folder, name))
     return "/".join(above if normal == "." else [*above, normal[3 * up:]])
 
 
@@ -281,7 +281,7 @@ class File:
                 continue
             kinds[package] = "xml"
             folder = posixpath.dirname(package)
-            folders = posixpath.normpath(folder).split("/")
+            folders = [one for one in posixpath.normpath(folder).split("/") if one != "."]
             for item in re.finditer(rb"<(?:[\w.-]+:)?item\b[^<>]*>", small(package)):
                 self._work.check()
                 name = unquote(_attribute(item[0], "href"))
