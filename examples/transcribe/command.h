@@ -2,10 +2,13 @@
 #ifndef COMMAND_H
 #define COMMAND_H
 
+#include "find_model.h"
+
 static transcriber_options asked;
 static const char *model_path, *output_path, *words_path, *task = "transcribe", *form = "text",
                                                           *weights = "stored";
 static const char *temperatures;
+static char model_file[4096]; /* where model_path was found */
 static option_rest sounds;
 static int with_times, with_progress, fast, only_parts, is_live;
 static int32_t threads = 1, n_workers = 1;
@@ -13,15 +16,19 @@ static int32_t threads = 1, n_workers = 1;
 static option_entry table[] = {
     {"Writes what is spoken in a sound file.\n\n"
      "  transcribe MODEL SOUND ... [options]\n\n"
-     "MODEL is a Whisper or Moonshine model of tools/convert.py. SOUND is a WAV file, or - for\n"
+     "MODEL is a Whisper or Moonshine model of tools/convert.py, a file or a name such as\n"
+     "whisper-base: whisper-base.safetensors in a folder of $TRANSFORMER_MODELS, where\n"
+     "`transformer-model get whisper-base` writes, or beside the program. SOUND is a WAV file, or "
+     "- for\n"
      "standard input: a WAV file, or raw samples of 16 bits, mono, 16 kHz (arecord -f S16_LE\n"
      "-r 16000 | transcribe MODEL -). Each window of up to 30 s is written as soon as it has been\n"
      "heard. Ctrl-C keeps what was written; with --output it is in FILE.part, and FILE stays as "
      "it\n"
      "was.\n"
-     "Of other sound files, ffmpeg -i IN -ar 16000 -ac 1 OUT.wav makes WAV files. The texts of "
-     "several\n"
-     "sounds need --output FOLDER, where NAME.txt, NAME.srt, NAME.vtt or NAME.json is written.\n",
+     "Other sound files and films are read through the program ffmpeg, if it is installed. The "
+     "texts\n"
+     "of several sounds need --output FOLDER, where NAME.txt, NAME.srt, NAME.vtt or NAME.json is\n"
+     "written.\n",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"model", NULL, OPTION_OPERAND, &model_path, 0, 0, 0, NULL},
     {"sounds", NULL, OPTION_REST, &sounds, 0, 0, 0, NULL},
@@ -154,6 +161,17 @@ static void read_words(void) {
     asked.own_words = tfm_text_make(text, size);
 }
 
+/* Replaces the name of the model by the path of its file. */
+static void take_model(void) {
+    char message[1200], *found = find_model(model_path);
+    if (!found && find_is_name(model_path)) {
+        find_message(model_path, message, sizeof message);
+        fail("%s", message);
+    }
+    if (found) snprintf(model_file, sizeof model_file, "%s", found), model_path = model_file;
+    free(found);
+}
+
 /* Reads the command line. Returns 0 if there is nothing more to do. */
 static int read_options(int argc, char **argv, tfm_weight_type *type) {
     static const char *const tasks[] = {"transcribe", "translate", NULL};
@@ -166,6 +184,7 @@ static int read_options(int argc, char **argv, tfm_weight_type *type) {
         return 0;
     }
     if (!sounds.n) fail("give a model and a sound (--help shows how)");
+    take_model();
     asked.decoding.is_translation = choose("--task", task, tasks) == 1;
     cue_output.form = (cue_form)choose("--format", form, forms);
     cue_output.with_times = with_times || asked.with_words;

@@ -8,6 +8,7 @@
 #ifndef COMMAND_H
 #define COMMAND_H
 
+#include "find_model.h"
 #include "interrupts.h"
 #include "kinds.h"
 #include "messages.h"
@@ -36,8 +37,8 @@ enum { EXIT_LINES = 1, EXIT_USAGE = 2 };
 
 /* The options of the command line; 0 or NULL for those that were not given. */
 static struct {
-    const char *model, *from, *via, *to, *prefix, *drafts, *score, *attention, *output, *terms,
-        *lang, *sentences, *format;
+    const char *model, *text, *from, *via, *to, *prefix, *drafts, *score, *attention, *output,
+        *terms, *lang, *sentences, *format;
     option_rest files;
     int document, tokens, align, per_token, sample, map, exact;
     int scores; /* 1: the score of each translation; 2: also of each token */
@@ -102,8 +103,12 @@ enum {
 };
 
 static option_entry table[] = {
-    {"usage: translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out\n\n"
-     "Translates files or standard input, line by line, to standard output, one line for each.\n"
+    {"usage: translate MODEL [MODEL2.safetensors] [FILE ... | TEXT] [options] < in > out\n\n"
+     "Translates files, a text or standard input, line by line, to standard output, one line for\n"
+     "each. MODEL is a file, or a name such as de-en: de-en.safetensors in a folder of\n"
+     "$TRANSFORMER_MODELS, where `transformer-model get de-en` writes, or beside the program. A "
+     "pair\n"
+     "without a model of its own is translated through English by two.\n"
      "Output is flushed whenever the input pauses, at the latest when a batch is full.\n"
      "A line break inside a translation is written as a space, and so is a tab if tabs separate\n"
      "fields of the output.\n\n"
@@ -117,6 +122,8 @@ static option_entry table[] = {
     {"model", NULL, OPTION_OPERAND, &opt.model, 0, 0, 0, NULL},
     {"files", NULL, OPTION_REST, &opt.files, 0, 0, 0, NULL},
     {"\ninput", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
+    {"--text", "TEXT", OPTION_PATH, &opt.text, 0, 0, 0,
+     "translate TEXT. An operand with white space that is no file is a text, too"},
     {"--document", NULL, OPTION_FLAG, &opt.document, 0, 0, NOT_COLUMN,
      "as --sentences split, for lines that are paragraphs: if one sentence\n"
      "cannot be translated, the others of its line are written"},
@@ -314,11 +321,11 @@ static option_entry table[] = {
     {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "print this text; so does -h"},
     {"--version", NULL, OPTION_STOP, NULL, 0, 0, 0, "print the version number"},
     {"\nexamples\n"
-     "    echo 'Guten Tag.' | translate de-en.safetensors\n"
-     "    translate de-en.safetensors letter.txt --document -o letter.en.txt\n"
-     "    translate de-en.safetensors page.html --protect > page.en.html\n"
-     "    translate de-en.safetensors lines.txt -j 4 --beam 4 --progress > lines.en.txt\n"
-     "    translate de-en.safetensors lines.txt --n-best 3 --scores > best.txt\n"
+     "    translate de-en 'Guten Tag.'\n"
+     "    translate de-en letter.txt --document -o letter.en.txt\n"
+     "    translate de-en page.html > page.en.html\n"
+     "    translate de-en lines.txt -j 4 --beam 4 --progress > lines.en.txt\n"
+     "    translate de-en lines.txt --n-best 3 --scores > best.txt\n"
      "    translate zh-en.safetensors en-de.safetensors lines.txt > lines.de.txt",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"\nExit status: 0: all lines were translated, or --keep-going was given. 1: some lines could\n"
@@ -432,6 +439,30 @@ static void find_second(void) {
         opt.second = opt.files.at[0];
     }
     if (opt.second) opt.files.at++, opt.files.n--;
+}
+
+/* Replaces the name of the model by the path of its file. A pair of languages may take two
+   models. */
+static void find_models(void) {
+    static char *paths[2]; /* they stay until main is called again */
+    char message[1200];
+    free(paths[0]), free(paths[1]);
+    paths[0] = find_model(opt.model), paths[1] = NULL;
+    if (!paths[0] && !opt.second) (void)find_pair(opt.model, &paths[0], &paths[1]);
+    if (!paths[0] && find_is_name(opt.model)) {
+        find_message(opt.model, message, sizeof message);
+        fail("%s", message);
+    }
+    if (paths[0]) opt.model = paths[0];
+    if (paths[1]) opt.second = paths[1];
+}
+
+/* Makes the only operand the text to translate if it has white space and is no file. */
+static void find_text(void) {
+    if (opt.text && opt.files.n) fail("--text and %s do not go together", opt.files.at[0]);
+    if (opt.files.n != 1 || !strpbrk(opt.files.at[0], " \t\n") || find_is_file(opt.files.at[0]))
+        return;
+    opt.text = opt.files.at[0], opt.files.n = 0;
 }
 
 /* Sets the option of a kind of document. */
@@ -569,11 +600,11 @@ static void check_format(const char *name, const char *bytes, size_t n) {
 
 /* Prints what a person needs who gave no model. */
 static void print_usage(FILE *f) {
-    fputs("usage: translate MODEL [FILE ...] [options] < in > out\n"
+    fputs("usage: translate MODEL [FILE ... | TEXT] [options] < in > out\n"
           "Translates each line of text. Examples:\n"
-          "    echo 'Guten Tag.' | translate examples/models/de-en.safetensors\n"
-          "    translate de-en.safetensors letter.txt --document -o letter.en.txt\n"
-          "    translate de-en.safetensors film.srt > film.en.srt\n"
+          "    translate de-en 'Guten Tag.'\n"
+          "    translate de-en letter.txt --document -o letter.en.txt\n"
+          "    translate de-en film.srt > film.en.srt\n"
           "Often used: --document (paragraphs), --format html (or markdown, srt), --beam N,\n"
           "    -j N (threads), -o FILE (output). translate --help describes all options.\n",
           f);
@@ -589,6 +620,7 @@ static void read_options(int argc, char **argv) {
     }
     if (!opt.model) print_usage(stderr), exit(EXIT_USAGE);
     find_second();
+    find_text();
     find_format();
     opt.one_text = opt.prefix                ? "--prefix"
                    : opt.decode.alternatives ? "--alternatives"
@@ -596,7 +628,8 @@ static void read_options(int argc, char **argv) {
                    : opt.align               ? "--align"
                                              : NULL;
     check_together();
-    if (!is_open(0) && !opt.files.n) fail("standard input is closed");
+    find_models();
+    if (!is_open(0) && !opt.files.n && !opt.text) fail("standard input is closed");
     if (!is_open(1) && !opt.output) fail("standard output is closed");
     opt.form = opt.tokens ? TFM_TEXT_FORM_ESCAPED : TFM_TEXT_FORM_TEXT;
     opt.beside = opt.prefix ? opt.prefix : opt.drafts ? opt.drafts : opt.score;

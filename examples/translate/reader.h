@@ -27,8 +27,9 @@ enum { READER_ROOM = 1 << 16 }; /* bytes of the input buffer */
 enum { READER_PAUSE = 20 };     /* milliseconds without input that count as a pause */
 
 typedef struct reader_stream {
-    FILE *file;   /* the current file; NULL: start with the first of paths */
-    char **paths; /* the files that follow; "-" is standard input */
+    const char *text; /* the rest of a text that is read in place of files; NULL: there is none */
+    FILE *file;       /* the current file; NULL: start with the first of paths */
+    char **paths;     /* the files that follow; "-" is standard input */
     int n_paths;
     const char *name;     /* of the current file; NULL: standard input */
     int ended;            /* the current file has no more bytes */
@@ -57,9 +58,13 @@ static int reader_open(reader_stream *r) {
    (then fault is set). */
 static int reader_fill(reader_stream *r) {
     long n = 0;
-    if (!r->file || r->ended) return 0;
+    if ((!r->file && !r->text) || r->ended) return 0;
     memmove(r->data, r->data + r->begin, r->end - r->begin);
     r->end -= r->begin, r->begin = 0;
+    if (r->text) {
+        while (r->end < READER_ROOM && *r->text) r->data[r->end++] = *r->text++, n++;
+        return n > 0;
+    }
 #ifdef READER_POSIX
     if (fileno(r->file) >= 0) {
         do n = (long)read(fileno(r->file), r->data + r->end, READER_ROOM - r->end);

@@ -1,6 +1,6 @@
 /* translate: reads text, and writes one line of translation for each line.
 
-       translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out
+       translate MODEL [MODEL2.safetensors] [FILE ... | TEXT] [options] < in > out
 
    cc -O2 -I. -Itools/common examples/translate/translate.c -o translate -lm
 
@@ -1151,7 +1151,9 @@ static void free_all(void) {
 static void report_fault(const reader_stream *r, int fault) {
     const char *name = r->name ? r->name : "FILE";
     if (!r->encoding)
-        fprintf(stderr, "translate: %s: %s\n", r->name ? r->name : "reading", strerror(fault));
+        fprintf(stderr, "translate: %s: %s%s%s%s\n", r->name ? r->name : "reading", strerror(fault),
+                !r->file ? " (--text " : "", !r->file ? name : "",
+                !r->file ? " translates it as a text)" : "");
     else
         fprintf(stderr,
                 "translate: %s is probably %s text, not UTF-8; convert it first: iconv -f %s -t "
@@ -1215,7 +1217,7 @@ static void read_terms(void) {
 /* Reads the first bytes of the input, and checks the kind of the input by them. */
 static void look_at_input(void) {
     reader_stream *r = &t.in.from;
-    if (!r->file && !reader_open(r)) return;
+    if (!r->file && !r->text && !reader_open(r)) return;
     while (r->end < KIND_START && reader_fill(r) && r->name) continue;
     check_format(r->name, r->data + r->begin, r->end - r->begin);
 }
@@ -1239,7 +1241,7 @@ static void open_output(void) {
     t.shows = !opt.no_progress && (opt.progress || (isatty(2) && (!isatty(1) || opt.output)));
     progress_begin(&t.shown, isatty(2), t.shows);
     t.written = progress_now();
-    if (!opt.files.n && isatty(0) && isatty(2) && !opt.no_progress)
+    if (t.in.from.file == stdin && isatty(0) && isatty(2) && !opt.no_progress)
         fputs("translate: reading lines from the terminal; " END_OF_INPUT " ends the input\n",
               stderr);
 }
@@ -1247,7 +1249,8 @@ static void open_output(void) {
 /* Opens the input and the output, and sets how lines are read. */
 static void open_files(void) {
     t.in.from.paths = opt.files.at, t.in.from.n_paths = opt.files.n;
-    if (!opt.files.n) t.in.from.file = stdin;
+    if (opt.text) t.in.from.text = opt.text;
+    else if (!opt.files.n) t.in.from.file = stdin;
     if (opt.beside) t.in.beside.name = opt.beside, t.in.beside.file = open_file(opt.beside, "rb");
     if (opt.attention) t.picture = open_file(opt.attention, "wb");
     if (opt.output && reader_reads(&t.in.from, opt.output))

@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     status = lines_run(options, bytes + i, size - i);
     if (status == 2) { /* The model is refused, because a piece is <s>, or the input is UTF-16. */
-        need(strncmp(lines_messages.data, "translate: model: ", 18) == 0 ||
+        need(strncmp(lines_messages.data, "translate: model.safetensors: ", 30) == 0 ||
              strncmp(lines_messages.data, "translate: the input is probably UTF-", 37) == 0);
         return 0;
     }

@@ -26,7 +26,7 @@ dist=$dir/one/build/dist
 check "  all files are in SHA256SUMS, and have their sum" "$(cd "$dist" && find . -type f ! -name SHA256SUMS | sed 's,^\./,,' | LC_ALL=C sort)" \
     "$(cd "$dist" && sha256sum -c --quiet SHA256SUMS && sed 's/^[0-9a-f]*  //' SHA256SUMS | LC_ALL=C sort)"
 archive=$dist/transformer-$version-linux-$machine.tar.gz package=$dist/transformer-$version.tar.gz
-check "the programs' archive" "LICENSE README.md completions/_transcribe completions/_translate completions/transcribe.bash completions/transcribe.fish completions/translate.bash completions/translate.fish man/transcribe.1 man/translate.1 transcribe translate" \
+check "the programs' archive" "LICENSE README.md completions/_transcribe completions/_translate completions/transcribe.bash completions/transcribe.fish completions/translate.bash completions/translate.fish man/transcribe.1 man/translate.1 models/de-en.md models/de-en.safetensors models/zh-en.md models/zh-en.safetensors transcribe translate" \
     "$(tar -tzf "$archive" | sed "s,^transformer-$version-linux-$machine/,," | LC_ALL=C sort | tr '\n' ' ' | sed 's/ $//')"
 for one in "$archive" "$package"; do
     check "  $(basename "$one"): sorted" "$(tar -tzf "$one")" "$(tar -tzf "$one" | LC_ALL=C sort)"
@@ -35,7 +35,7 @@ done
 mkdir -p "$dir/x" && tar -xzf "$archive" -C "$dir/x" && tar -xzf "$package" -C "$dir/x"
 program=$dir/x/transformer-$version-linux-$machine/translate
 check "translate is static, and does not name the folder" "0 0" "$(readelf -d "$program" 2> /dev/null | grep -c NEEDED) $(grep -c "$top" "$program")"
-check "  translates" "$(echo 'Guten Tag.' | build/translate examples/models/de-en.safetensors)" "$(echo 'Guten Tag.' | "$program" examples/models/de-en.safetensors)"
+check "  translates" "$(echo 'Guten Tag.' | build/translate examples/models/de-en.safetensors)" "$(cd / && "$program" de-en 'Guten Tag.')"
 check "the C package has header, licence, manual pages, pkg-config, CMake" 7 "$(cd "$dir/x/transformer-$version" && ls transformer.h LICENSE share/man/man1/transformer-translate.1 \
     share/man/man1/transformer-transcribe.1 lib/pkgconfig/transformer-header.pc lib/cmake/transformer/transformer-config.cmake CMakeLists.txt | wc -l | tr -d ' ')"
 check "vcpkg's checksum" "$(sha512sum < "$package" | cut -d' ' -f1)" "$(sed -n 's/.*SHA512 \([0-9a-f]*\).*/\1/p' "$dist/vcpkg/transformer-h/portfile.cmake")"

@@ -30,10 +30,14 @@ share/fish/vendor_completions.d/transformer-translate.fish
 share/licenses/transformer/LICENSE
 share/man/man1/transformer-transcribe.1
 share/man/man1/transformer-translate.1
+share/transformer-h/models/de-en.md
+share/transformer-h/models/de-en.safetensors
+share/transformer-h/models/zh-en.md
+share/transformer-h/models/zh-en.safetensors
 share/zsh/site-functions/_transformer-transcribe
 share/zsh/site-functions/_transformer-translate" "$(cd "$dir/root/usr" && find . ! -type d | sed 's/^..//' | LC_ALL=C sort)"
 check "transformer.pc: the prefix without DESTDIR, the header's version" "prefix=/usr Version: $version" "$(grep -E '^prefix|^Version' "$dir/root/usr/lib/pkgconfig/transformer.pc" | tr '\n' ' ' | sed 's/ $//')"
-check "the installed program" "$expected" "$(echo "$text" | "$dir/root/usr/bin/transformer-translate" "$de")"
+check "the installed program, and its model by name" "$expected" "$(cd / && "$dir/root/usr/bin/transformer-translate" de-en "$text")"
 page=$dir/root/usr/share/man/man1/transformer-translate.1
 check "the man page has every option of --help" "" "$(build/translate --help | grep -oE '^  (-., )?--[a-z-]*' | sed 's/^  //; s/-/\\-/g' | while read -r one; do grep -qF -e "$one" "$page" || echo "$one"; done)"
 check "  and the examples of --help, with the program's installed name" "$(build/translate --help | sed -n 's/^    \(.* \)*translate .*-o .*/\1transformer-translate/p')" "$(sed -n 's/\(transformer.*translate\) .*-o .*/\1/; s/\\-/-/g; /^transformer-translate$/p' "$page")"

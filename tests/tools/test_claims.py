@@ -103,6 +103,10 @@ class Claims(unittest.TestCase):
         commands = re.findall(r"^    \$ build/models/bin/transformer-model get whisper.*$", README, re.M)
         speech = (ROOT / "examples/transcribe/README.md").read_text()
         self.assertEqual(len(commands), 1)
+        top, measured = README.split("## Begin")[0], README.split("<!-- speed -->")[1]
+        ours, theirs = re.search(r"write ([\d,]+) words a second.*?engine ([\d,]+) \(", top, re.S).groups()
+        self.assertIn(f"`translate` writes {ours} /", measured)
+        self.assertIn(f"writes {theirs} /", measured)
         for one in (example, *commands):
             self.assertIn(one, speech)
 

@@ -115,6 +115,11 @@ def record(pair, kind, data, version="3.0", architecture="tiny", **fields):
     return {**one, **fields}, packed
 
 
+def here(arguments):
+    """Returns the arguments of the command, which writes models into the folder at hand unless they name another."""
+    return [*map(str, arguments), *(("-o", ".") if arguments[0] == "get" and "-o" not in arguments else ())]
+
+
 class DownloadTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -151,7 +156,7 @@ class DownloadTest(unittest.TestCase):
         self.addCleanup(self.server.close)
         self.records = []
         self.environment = {
-            "XDG_CACHE_HOME": str(self.folder / "cache"), "FXTRANSLATE_RECORDS_URL": self.server.url + COLLECTION,
+            "XDG_CACHE_HOME": str(self.folder / "cache"), "XDG_DATA_HOME": str(self.folder / "data"), "FXTRANSLATE_RECORDS_URL": self.server.url + COLLECTION,
             "ARGOS_PACKAGE_INDEX": self.server.url + "/argos/", "TRANSFORMER_MODEL_OFFLINE": "", "no_proxy": "127.0.0.1"}
         for patch in (mock.patch.dict(os.environ, self.environment), mock.patch.object(download, "PAUSES", (0, 0, 0))):
             patch.start()
@@ -182,7 +187,7 @@ class DownloadTest(unittest.TestCase):
     def run_command(self, *arguments, status=0):
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            got = published.main([str(one) for one in arguments])
+            got = published.main(here(arguments))
         self.err = err.getvalue()
         self.assertEqual(got, status, self.err)
         return out.getvalue()
@@ -200,7 +205,7 @@ class DownloadTest(unittest.TestCase):
     def start(self, *arguments, **options):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tools"), os.environ.get("PYTHONPATH", "")]),
                        **options.pop("environment", {})}
-        return subprocess.Popen([sys.executable, "-m", "convert.published", *map(str, arguments)], env=environment,
+        return subprocess.Popen([sys.executable, "-m", "convert.published", *here(arguments)], env=environment,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
     def check_same(self, files, pieces, out, **metadata):
@@ -281,6 +286,20 @@ class Get(DownloadTest):
         pipe = subprocess.run([TRANSLATE, "en-fr.safetensors"], input=first, capture_output=True, text=True)
         self.assertEqual(both, pipe.stdout)
         self.assertIn("no model, and no two models", self.refused_after("get", "fr-de"))
+
+    def test_the_users_folder(self):
+        """Without -o a model goes where translate finds it by its name."""
+        self.student(("de", "en"), 1)
+        self.student(("en", "fr"), 2)
+        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+            self.assertEqual(published.main(["get", "de-fr"]), 0)
+            folder = self.folder / "data/transformer-h/models"
+            self.assertEqual(out.getvalue(), f"{folder}/de-en.safetensors\n{folder}/en-fr.safetensors\n")
+            self.assertIn("to translate: translate de-fr <", err.getvalue())
+            self.assertEqual(self.translate("de-fr"), self.translate(*out.getvalue().split()))
+            self.assertEqual(published.main(["get", "de-en"]), 0)
+            self.assertIn("to translate: translate de-en <", err.getvalue())
+            self.assertEqual(self.translate("de-en"), self.translate(folder / "de-en.safetensors"))
 
     def refused_after(self, *arguments):
         for one in self.folder.glob("*.safetensors"):

@@ -3,10 +3,11 @@
 # that each example prints.
 . tests/check.sh
 dir=build/test_readme root=$PWD
+export XDG_DATA_HOME=$root/$dir # no models of the user
 rm -rf $dir && mkdir -p $dir/clone $dir/blocks
 for one in Makefile build examples tests tools transformer.h; do ln -s "$root/$one" "$dir/clone/$one"; done
 # Commands that need Python, the network, or a file of the reader.
-others='venv|curl|FOLDER|base\.safetensors|model\.safetensors|lines\.txt|get (de-en|whisper-base)|checkpoint|train\.py'
+others='venv|curl|FOLDER|base\.safetensors|model\.safetensors|lines\.txt|get (fr-en|whisper-base)|fr-en|austen|checkpoint|train\.py'
 for text in README.md tools/README.md examples/translate/README.md; do
     awk -v others="$others" -v out="$dir/blocks/$(echo $text | tr / _)" '
         /^    \$ / { skipped = $0 ~ others; n++; name = sprintf("%s.%02d", out, n)
@@ -28,7 +29,12 @@ for script in $dir/blocks/*.sh; do
     elif [ -s $name.out ]; then check "$command" "0 $(cat $name.out)" "$status $(cat $name.got)"
     else check "$command" 0 "$status"; fi
 done
-check "commands that were found" 17 $ran
+check "commands that were found" 19 $ran
+# The program at the top
+awk '/^```c/ { inside = 1; next } /^```/ && inside { exit } inside' README.md > $dir/first.c
+${CC:-cc} -std=c99 -O0 -Wall -I. $dir/first.c -o $dir/first -lm -pthread 2> $dir/first.err
+check "the program at the top of README.md" "Good day. 0" "$($dir/first) $(wc -c < $dir/first.err)"
+check "  whose first screen has 40 lines of 80 columns" 0 "$(awk '/^## / { exit } length($0) > 80 || NR > 40 { print }' README.md | wc -l)"
 # | `hello.c` | what it shows | `what it prints` ... |
 grep '^| `[a-z]*\.c` |' examples/README.md | sed 's/\\|/\a/g' > $dir/rows
 while IFS='|' read -r _ name _ prints _; do

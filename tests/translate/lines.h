@@ -173,7 +173,7 @@ static FILE TEST_UNUSED *lines_feed(const char *in, size_t size) {
 
 /* Runs the translator with options that spaces separate. Returns its exit status. */
 static int TEST_UNUSED lines_run(const char *options, const char *in, size_t size) {
-    static char words[512], name[] = "translate", model[] = "model";
+    static char words[512], name[] = "translate", model[] = "model.safetensors";
     char *argv[40];
     volatile int status = 0;
     static int argc; /* static, because longjmp leaves the stack */

@@ -266,7 +266,7 @@ static void two_models(void) {
     }
     hostile_model(3);
     (void)lines_run("b.safetensors --max-length 24 --max-source 4", "\xff\nab\n", 5);
-    CHECK(strstr(lines_messages.data, "translate: line 1: model: text is not UTF-8") &&
+    CHECK(strstr(lines_messages.data, "translate: line 1: model.safetensors: text is not UTF-8") &&
               strstr(lines_messages.data, "translate: line 2: b.safetensors: text has"),
           "messages name the model: %s", lines_messages.data);
     for (i = 0; i < 4; i++) {

@@ -46,7 +46,7 @@ translate: line 4: \"X\" at byte 3 is not in src_vocabulary. Change the text, or
 
 check "an empty input" 0 "$(run $toy < /dev/null)"
 check "  gives an empty output" "" "$(cat $dir/out)"
-check "no model: exit status 2, a short usage with an example" "2 1 1" "$(run < /dev/null) $(( $(wc -l < $dir/err) <= 10 )) $(grep -c '^ *echo .* | translate ' $dir/err)"
+check "no model: exit status 2, a short usage with an example" "2 1 1" "$(run < /dev/null) $(( $(wc -l < $dir/err) <= 10 )) $(grep -c '^ *translate de-en .Guten' $dir/err)"
 # files that are not UTF-8: a message says what they are and how to convert them
 printf '我是学生\n我是男生\n' > $dir/utf8
 for one in "UTF-16 UTF-16" "UTF-16LE UTF-16LE" "UTF-16BE UTF-16BE" "UTF-32 UTF-32LE"; do
@@ -86,7 +86,8 @@ if script -qec true /dev/null > /dev/null 2>&1; then # a terminal
     wait_on() { script -qec "{ head -n 1 $dir/utf8; sleep 4; sed 1d $dir/utf8; } | build/translate $toy $1 -o $dir/out" /dev/null < /dev/null | grep -c 'lines in'; }
     check "  on a terminal with --output it is the default; --no-progress" "1 0" "$(wait_on) $(wait_on --no-progress)"
 else skip 1 "no program script, which makes a terminal"; fi
-check "a model that is not there: why" "2 translate: nowhere: cannot be opened: No such file or directory" "$(run nowhere < /dev/null) $(cat $dir/err)"
+check "a model that is not there: why" "2 translate: nowhere: no such file, and no model of that name in /data/transformer-h/models or beside the program" \
+    "$(XDG_DATA_HOME=/data run nowhere < /dev/null) $(cat $dir/err)"
 check "a directory as input: why" "2 translate: reading: Is a directory" "$(run $toy < tests) $(cat $dir/err)"
 check "no standard input: the same" "2 translate: standard input is closed" "$(run $toy <&-) $(cat $dir/err)"
 check "no standard output" "2 translate: standard output is closed" "$("$translate" $toy < /dev/null 2> $dir/err >&-; echo $?) $(cat $dir/err)"
@@ -94,7 +95,7 @@ check "a file that is no model" 2 "$(run README.md < /dev/null)"
 check "an unknown option" "2 translate: unknown option '--bach', did you mean --batch? (--help lists all)" "$(run $toy --bach 3 < /dev/null) $(cat $dir/err)"
 check "a number that is none" "2 translate: --batch takes a number from 1 to 1000000, not '3x'" "$(run $toy --batch 3x < /dev/null) $(cat $dir/err)"
 check "a number that is missing" 2 "$(run $toy --batch < /dev/null)"
-check "--help" "0 usage: translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out" "$(run --help) $(head -n 1 $dir/out)"
+check "--help" "0 usage: translate MODEL [MODEL2.safetensors] [FILE ... | TEXT] [options] < in > out" "$(run --help) $(head -n 1 $dir/out)"
 check "-h is the same" "0 " "$(cp $dir/out $dir/expected; run -h) $(cmp $dir/expected $dir/out 2>&1)"
 check "--version" 0 "$(run --version)"
 if [ -e /dev/full ]; then
@@ -243,7 +244,7 @@ printf '我是学生' > $dir/-last
 check "files, one after the other, options between" "0 I am a boy||I like learning|I am a student|I am a student|" \
     "$(run $toy $dir/in --batch 2 $dir/-last - < $dir/-last) $(tr '\n' '|' < $dir/out)"
 check "after -- there are no options" "I am a student 0" "$(cd $dir && ../../$translate ../../$toy --format lines -- -last 2>&1 | tr '\n' ' '; echo $?)"
-check "a file that is not there: what came before, and why" "2 I am a student|translate: nowhere: No such file or directory" \
+check "a file that is not there: what came before, and why" "2 I am a student|translate: nowhere: No such file or directory (--text nowhere translates it as a text)" \
     "$(run $toy $dir/-last nowhere $dir/in --format lines < /dev/null) $(tr '\n' '|' < $dir/out)$(cat $dir/err)"
 check "a second model: what is wrong with it" "2 translate: nowhere.safetensors: cannot be opened: No such file or directory" "$(run $toy nowhere.safetensors < $dir/in) $(cat $dir/err)"
 check "  whose words are others: the line, and the model" "1 translate: line 1: $toy: \"I\" at byte 0 is not in src_vocabulary. Change the text, or set src_unk in the model's config: the id of unknown tokens" "$(run $toy $toy < $dir/in) $(head -n 1 $dir/err)"

@@ -70,6 +70,19 @@ def cache_folder() -> Path:
     return base / "transformer.h" / "models"
 
 
+def models_folder() -> Path:
+    """Returns the user's own folder of models, where translate, transcribe and Model look for names such as de-en. The rules are
+    those of tools/common/find_model.h."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        home = os.environ.get("XDG_DATA_HOME", "")
+        base = Path(home) if home.startswith("/") else Path.home() / ".local" / "share"
+    return base / "transformer-h" / "models"
+
+
 @contextlib.contextmanager
 def locked(path: Path, progress: Progress, what: str) -> Iterator[None]:
     """Holds the lock of path, which the system frees when the process ends. The empty file stays, because a

@@ -1,10 +1,14 @@
 """Gets a published translation model by its languages, or a model that hears, as a model file for transformer.h.
 
-    transformer-model get de-en              writes de-en.safetensors
+    transformer-model get de-en              writes de-en.safetensors into the folder of your models
+    translate de-en 'Guten Tag.'             finds it there
     transformer-model list --table           which model there is for which pair: size, licence, quality
     transformer-model get de-fr              no such model: writes de-en.safetensors and en-fr.safetensors
-    translate $(transformer-model get de-fr) < lines.txt
-    transcribe $(transformer-model get whisper-base) speech.wav
+    translate de-fr 'Guten Tag.'             uses both
+    transformer-model get whisper-base       for transcribe whisper-base speech.wav
+
+The folder is $XDG_DATA_HOME/transformer-h/models (default: ~/.local/share), on Windows %LOCALAPPDATA%, on macOS
+~/Library/Application Support. -o . writes into the folder at hand.
 
 NAME is one of
 
@@ -43,7 +47,7 @@ from typing import Any, Sequence
 from . import hub
 from . import main as converter
 from . import whispers
-from .download import DownloadError, cache_folder, disk_errors, locked
+from .download import DownloadError, cache_folder, disk_errors, locked, models_folder
 from .releases import (SOURCES, Release, cached_releases, choose, find, get_release, is_cached, is_offline,
                        name_of, pair_folder, read_note)
 from .printing import Parser, run
@@ -115,30 +119,33 @@ def source_of(name: str, options: argparse.Namespace) -> tuple[str, str]:
 
 def run_get(options: argparse.Namespace) -> None:
     progress, offline = Progress(options.quiet), is_offline(options.offline)
-    out = options.output
+    out = options.output or models_folder()
+    if not options.output:
+        out.mkdir(parents=True, exist_ok=True)
     if whispers.is_name(options.name):
         folder, detector = whispers.get_folder(options.name, offline, progress)
-        outs = [out / f"{options.name}.safetensors" if out and out.is_dir() else out or Path(f"{options.name}.safetensors")]
+        outs = [out / f"{options.name}.safetensors" if out.is_dir() else out]
         progress.say(f"{options.name}: converting")
         convert(folder, outs[0], whispers.about(options.name), progress, f"--vad={detector}", "--no-check")
         print(outs[0])
-        return progress.say(f"to transcribe: transcribe {outs[0]} speech.wav")
+        return progress.say(f"to transcribe: transcribe {outs[0] if options.output else options.name} speech.wav")
     if hub.is_name(options.name):
-        outs = [out or Path(options.name.partition("/")[2] + ".safetensors")]
+        outs = [out / (options.name.partition("/")[2] + ".safetensors") if out.is_dir() else out]
         convert(hub.fetch(options.name, None), outs[0], {}, progress)
     else:
         source, languages = source_of(options.name, options)
         found = find(source, languages, options.architecture, offline, options.records_url)
         names = [Path(f"{name_of(one.pair)}.safetensors") for one in found]
-        if out and not out.is_dir() and len(found) > 1:
+        if not out.is_dir() and len(found) > 1:
             raise DownloadError(f"{languages}: the way leads through {found[0].pair[1]} and needs two files "
                                 f"({names[0]} and {names[1]}): give a folder with -o")
-        outs = names if not out else [out / one for one in names] if out.is_dir() else [out]
+        outs = [out / one for one in names] if out.is_dir() else [out]
         for release, one in zip(found, outs):
             get_model(release, one, offline, progress)
     for one in outs:
         print(one)
-    progress.say("to translate: translate " + " ".join(map(str, outs)) + " < lines.txt")
+    name = outs[0].stem if len(outs) == 1 else f"{found[0].pair[0]}-{found[-1].pair[1]}"
+    progress.say(f"to translate: translate {' '.join(map(str, outs)) if options.output else name} < lines.txt")
 
 
 # Models whose quality is known: source, pair, size, licence, quality, and where the quality comes from. Only what was
@@ -254,7 +261,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
     get = command("get", run_get, "download a model and write it as a model file")
     get.add_argument("name", metavar="NAME", help="de-en, firefox:de-en, argos:de-en, whisper-base, or OWNER/NAME on the hub")
-    get.add_argument("-o", "--output", metavar="FILE", type=Path, help="the model file, or a folder (default: de-en.safetensors)")
+    get.add_argument("-o", "--output", metavar="FILE", type=Path, help="the model file, or a folder (default: the folder of your models, where translate finds de-en)")
     listing = command("list", run_list, "list the language pairs that have a model")
     listing.add_argument("language", metavar="LANGUAGE", nargs="?", help="only pairs with this language; whisper, moonshine: those models")
     listing.add_argument("--table", action="store_true", help="print Markdown: pair, model, size, licence, and quality where it was measured or cited")

@@ -372,6 +372,7 @@ def main() -> None:
         files = {name: path.read_bytes() for name, path in made[system.name].items()}
         files.update(texts)
         files["LICENSE"], files["README.md"] = (ROOT / "LICENSE").read_bytes(), (HERE / "dist/PROGRAMS.md").read_bytes()
+        files.update(tree(ROOT / "examples", "models/*"))  # with their cards, which have the attribution
         name = f"transformer-{VERSION}-{system.name}"
         if build.wanted(name):
             files = {f"{name}/{one}": data for one, data in files.items()}

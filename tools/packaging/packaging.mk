@@ -19,7 +19,8 @@ install: stage
 	mkdir -p "$(DESTDIR)$(PREFIX)" && cp -R -P build/stage/. "$(DESTDIR)$(PREFIX)"
 uninstall: stage
 	cd build/stage && find . ! -type d | (cd "$(DESTDIR)$(PREFIX)" && xargs rm -f)
-	cd "$(DESTDIR)$(PREFIX)" && rmdir lib/cmake/transformer share/licenses/transformer
+	cd "$(DESTDIR)$(PREFIX)" && rmdir lib/cmake/transformer share/licenses/transformer && \
+	rmdir share/transformer-h/models share/transformer-h 2> /dev/null || true # unless somebody has put models there
 ## make api.json       functions, structs and enums of transformer.h with their comments, into build/, for bindings
 api.json: | build
 	python3 tools/python/transformer_h/_api.py transformer.h build/api.json

@@ -4,7 +4,7 @@ set -e
 stage=$1 prefix=$2 version=$3 here=$(dirname "$0")
 mkdir -p "$stage/bin" "$stage/include" "$stage/lib/pkgconfig" "$stage/lib/cmake/transformer" \
     "$stage/share/man/man1" "$stage/share/bash-completion/completions" "$stage/share/zsh/site-functions" \
-    "$stage/share/fish/vendor_completions.d" "$stage/share/licenses/transformer"
+    "$stage/share/fish/vendor_completions.d" "$stage/share/licenses/transformer" "$stage/share/transformer-h/models"
 cp transformer.h "$stage/include/"
 cp -P build/libtransformer.* "$stage/lib/"
 # RUN is an emulator if the programs are for another kind of CPU.
@@ -19,6 +19,7 @@ for program in translate transcribe; do
     mv "$stage/$name.fish" "$stage/share/fish/vendor_completions.d/"
 done
 cp LICENSE "$stage/share/licenses/transformer/"
+cp examples/models/*-*.* "$stage/share/transformer-h/models/" # with their cards, which have the attribution
 cp "$here/transformer-config.cmake" "$stage/lib/cmake/transformer/"
 fill() { sed -e "s,@PREFIX@,$prefix,; s,@VERSION@,$version,; s,@INCLUDEDIR@,\${prefix}/include,; s,@LIBDIR@,\${prefix}/lib," "$here/$1.in" > "$stage/lib/$2/$1"; }
 fill transformer.pc pkgconfig

@@ -17,7 +17,7 @@ HEADERS = [path.relative_to(ROOT).as_posix()
                         *(TRANSCRIBE / f"{name}.h" for name in (
                             "compression", "guard", "listen", "listen_load", "live", "live_listen", "live_window", "moonshine", "own_words", "place", "sound",
                             "speech", "survey", "track", "transcriber", "vad", "voice", "whisper", "window", "words")),
-                        ROOT / "tools" / "common" / "utf8_files.h")]
+                        *(ROOT / "tools" / "common" / f"{name}.h" for name in ("find_model", "utf8_files")))]
 VERSION = re.search(r'^#define TFM_VERSION "(.*)"',
                     (ROOT / "transformer.h").read_text(encoding="utf-8"), re.MULTILINE)[1]
 

@@ -240,6 +240,20 @@ def test_repr(german, tmp_path):
         assert repr(model).endswith("tokens, 10 languages: aa, bb, cc, dd, ee, ff, gg, hh, ...)")
 
 
+def test_models_by_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRANSFORMER_MODELS", str(tmp_path))
+    with pytest.raises(FileNotFoundError):
+        Model("xx-en")
+    (tmp_path / "xx-en.safetensors").symlink_to(GERMAN)
+    with Model("xx-en") as model:
+        assert model.translate("Guten Tag.") == command_line(lines=["Guten Tag."])[0]
+        assert pickle.loads(pickle.dumps(model)).translate("Danke.") == model.translate("Danke.")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "xx-en").symlink_to(CHINESE)  # a file in the folder at hand comes first
+    with Model("xx-en") as model:
+        assert model.translate("我是学生。") == "I'm a student."
+
+
 def test_signatures_and_docstrings():
     def parameters(function):
         return inspect.signature(function).parameters

@@ -44,5 +44,5 @@ ffi.set_source("transformer_h._transformer", """
     #endif
     #include "transformer.h"
     #include "_native.h"
-    """, include_dirs=[str(ROOT), str(HERE), str(TRANSLATE), str(TRANSCRIBE)],
-    depends=[str(ROOT / "transformer.h"), *map(str, [*TRANSLATE.rglob("*.h"), *TRANSCRIBE.glob("*.h")])])
+    """, include_dirs=[str(ROOT), str(HERE), str(TRANSLATE), str(TRANSCRIBE), str(ROOT / "tools" / "common")],
+    depends=[str(ROOT / "transformer.h"), *map(str, [*TRANSLATE.rglob("*.h"), *TRANSCRIBE.glob("*.h"), *(ROOT / "tools" / "common").glob("*.h")])])

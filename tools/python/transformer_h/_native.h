@@ -2,8 +2,12 @@
 
 #include "aligned.h"
 #include "batches.h"
+#include "find_model.h"
 #include "transcriber.h"
 #include "live.h"
+
+/* The path of the model with this name, which th_free frees, or NULL. */
+static char *th_find_model(const char *name) { return find_model(name); }
 
 /* The next sentence of a text: place has where to look on, and then also its begin and end. */
 static int th_sentence(const char *text, size_t size, size_t *place) {

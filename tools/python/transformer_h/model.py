@@ -30,10 +30,18 @@ if TYPE_CHECKING:
 MOST_THREADS = 1024
 
 
+def find_model(name: str) -> str:
+    """Returns the path of a model's file that has this path, or this name as translate knows it, such as de-en. What is not found
+    stays as it is."""
+    made = ffi.NULL if os.path.exists(name) else lib.th_find_model(os.fsencode(name))
+    return os.fsdecode(ffi.string(ffi.gc(made, lib.th_free))) if made else name
+
+
 class Model:
     """A loaded model. Threads may share it. The end of a `with` block frees it, when no call uses it any more.
 
-    path is a file, or the bytes of a file. weights converts the matrices to "f32", "f16", "bf16" or "i8".
+    path is a file, the bytes of a file, or a name such as "de-en" that `transformer-model get` knows: then the file is looked for
+    in $TRANSFORMER_MODELS and in the user's folder of models. weights converts the matrices to "f32", "f16", "bf16" or "i8".
     map uses a packed file where it is on disk; nobody may change the file meanwhile. in_place leaves F32
     matrices where they are in memory: this takes less memory, but makes batches slower. exact computes the
     same bits as other machines, also where that is slower; model.arithmetic tells whether two machines agree.
@@ -63,7 +71,7 @@ class Model:
         else:
             if not isinstance(path, (str, os.PathLike)):
                 wrong_type("path", path, "str, os.PathLike, or the bytes of a file")
-            name = check_path("path", path)
+            name = find_model(check_path("path", path))
             if lib.tfm_model_load_file(place, os.fsencode(name), options, err):
                 raise_file_error(name, err)
             self._path = os.path.abspath(name)
