@@ -44,6 +44,7 @@ static void fail(const char *format, ...) {
 #include "stream.h"
 #include "live.h"
 #include "live_text.h"
+#include "ffmpeg.h"
 #include "command.h"
 
 /* A part of the sound, with a session of its own. */
@@ -212,6 +213,23 @@ static void warn_of_model(void) {
               stderr);
 }
 
+/* Lets ffmpeg read a file that is no WAV file. */
+static void take_other_sound(const char *path) {
+    FILE *from = utf8_open(path, "rb");
+    sound s;
+    const char *why = from ? sound_open(&s, from, SOUND_WAV) : NULL;
+    void *data;
+    if (from && !why) sound_close(&s);
+    if (from && ferror(from)) why = NULL; /* such as a folder: track_open says so */
+    if (from) fclose(from);
+    if (!why || !strstr(why, SOUND_CONVERT)) return;
+    switch (ffmpeg_read(path, &data, &source.size)) {
+    case FFMPEG_READ: source.data = data; return;
+    case FFMPEG_FAILED: fail("%s: %s; ffmpeg cannot read it, either", path, why); return;
+    case FFMPEG_MISSING: fail("%s: %s; where ffmpeg is installed, transcribe reads it", path, why);
+    }
+}
+
 /* Opens the source of a sound. */
 static void open_sound(const char *path) {
     const char *why = NULL;
@@ -219,6 +237,7 @@ static void open_sound(const char *path) {
     source.path = path;
     if (strcmp(path, "-") == 0) source.raw = stdin;
     else if ((why = track_keep(&source)) != NULL) fail("%s: %s", path, why);
+    else if (!source.data) take_other_sound(path);
     if (n_workers > 1 && (!asked.no_previous || source.raw))
         fail("--workers needs --no-previous and a file: a window then does not wait for the one "
              "before");

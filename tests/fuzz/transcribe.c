@@ -7,6 +7,7 @@
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wshadow" /* The headers have arguments that are named err. */
 #endif
+#define FFMPEG_OFF /* it would run for each input */
 #define main transcribe_main
 #define exit fuzz_exit
 #undef TRANSFORMER_IMPLEMENTATION

@@ -33,6 +33,32 @@ for first in fLaC OggS ID3; do
     check "  a file of another format: $first" "1 1" "$({ printf '%-16s' $first; cat $dir/noise.raw; } | hear - > $dir/out; echo "$?") $(grep -c -- '-: an* .* not a WAV file (ffmpeg -i IN' $dir/err)"
     check "    live" "1 1" "$({ printf '%-16s' $first; cat $dir/noise.raw; } | hear - --live > $dir/out; echo "$?") $(grep -c -- '-: an* .* not a WAV file (ffmpeg -i IN' $dir/err)"
 done
+# Other files go through ffmpeg. A program of that name stands for it: it checks what it gets, and writes a WAV file.
+mkdir -p $dir/with $dir/without
+cat > $dir/with/ffmpeg << 'END'
+#!/bin/sh
+for last in "$@"; do [ "$before" != -i ] || input=$last; before=$last; done
+case "$*" in *"-protocol_whitelist file,pipe -i file:"*" -ac 1 -ar 16000 -f wav -") ;; *) exit 3 ;; esac
+[ -z "$(head -c 1)" ] || exit 4 # standard input is empty
+tail -c +17 "${input#file:}"
+[ "$(head -c 4 "${input#file:}")" = fLaC ] || { echo "cannot decode" >&2; exit 1; }
+END
+chmod +x $dir/with/ffmpeg
+{ printf '%-16s' fLaC; cat $data/noise.wav; } > "$dir/a sound: of another kind.flac"
+{ printf '%-16s' ID3; cat $data/noise.wav; } > $dir/broken.mp3
+check "a file that ffmpeg reads" "$(recorded beam1)" "$(PATH=$dir/with:$PATH segments "$dir/a sound: of another kind.flac" --beam 1)"
+check "  beside a WAV file" "$(recorded beam1)" "$(PATH=$dir/with:$PATH segments $data/noise.wav --beam 1)"
+check "  that ffmpeg cannot read" "1 cannot decode 1" \
+    "$(PATH=$dir/with:$PATH hear $dir/broken.mp3 > $dir/out; echo $?) $(head -n 1 $dir/err) $(grep -c 'an MP3 file, not a WAV file.*; ffmpeg cannot read it, either$' $dir/err)"
+check "  without ffmpeg" "1 1" "$(PATH=$dir/without hear $dir/broken.mp3 > $dir/out; echo $?) $(grep -c 'an MP3 file, not a WAV file (ffmpeg -i IN.*; where ffmpeg is installed, transcribe reads it$' $dir/err)"
+if command -v ffmpeg > /dev/null; then
+    ffmpeg -v error -y -i $data/noise.wav $dir/noise.flac
+    check "  the real one: FLAC" "$(recorded beam1)" "$(segments $dir/noise.flac --beam 1)"
+    for end in mp3 ogg m4a; do
+        ffmpeg -v error -y -i $data/noise.wav $dir/noise.$end
+        check "  $end" 0 "$(hear $dir/noise.$end > $dir/out; echo $?)"
+    done
+else skip 4 "no ffmpeg (apt-get install ffmpeg)"; fi
 check "words do not change a greedy text" "$(sed 's/.*"tokens"/"tokens"/' $data/beam1.jsonl | head -n 1)" \
     "$(segments $data/noise.wav --beam 1 --words | sed 's/.*"tokens"/"tokens"/' | head -n 1)"
 
