@@ -136,16 +136,17 @@ static option_entry table[] = {
      "translate also sentences that are already in the language of the\n"
      "translation. Without it they stay as they are, and are counted"},
     {"--sentences", "WORD", OPTION_PATH, &opt.sentences, 0, 0, NOT_SCORE,
-     "split: a line of several sentences is split by rules for many languages,\n"
-     "and its translation is what its sentences alone give, with the\n"
-     "whitespace between them. whole: a line is one text, and a paragraph of\n"
-     "--html and the like. Default: what the model file says (inspect shows\n"
-     "it). If it does not say it, lines are whole and documents are split"},
+     "split or whole: how a line of several sentences is read. split: by rules\n"
+     "for many languages, and its translation is what its sentences alone\n"
+     "give, with the whitespace between them. whole: a line is one text, and\n"
+     "a paragraph of --html and the like. Default: what the model file says\n"
+     "(inspect shows it). If it does not say it, lines are whole and\n"
+     "documents are split"},
     {"--format", "KIND", OPTION_PATH, &opt.format, 0, 0, 0,
-     "the kind of the input: lines, html, markdown, srt (also WebVTT, ASS and the\n"
-     "lines of transcribe --timestamps) or wrapped. Without this option, and\n"
-     "those of the kinds, the names and first bytes of the files decide; other\n"
-     "files and standard input are lines"},
+     "lines, html, markdown, srt or wrapped: the kind of the input. srt is also\n"
+     "WebVTT, ASS and the lines of transcribe --timestamps. Without this\n"
+     "option, and those of the kinds, the names and first bytes of the files\n"
+     "decide; other files and standard input are lines"},
     {"--html", NULL, OPTION_FLAG, &opt.html, 0, 0, NOT_DOCUMENT | NOT_COLUMN | NOT_SCORE,
      "the input is an HTML or XML document: translate its text by sentences.\n"
      "Tags keep their words. Block tags end sentences. Code and elements\n"

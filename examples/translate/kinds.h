@@ -38,6 +38,7 @@ typedef struct kind_entry {
 #define KIND_TEXTS "take its texts out first, or give --format lines"
 #define KIND_PANDOC "make Markdown first: pandoc FILE -o FILE.md"
 #define KIND_FFMPEG "make SubRip first: ffmpeg -i FILE film.srt"
+#define KIND_BINARY "only text can be translated"
 #define KIND_CALIBRE "make a book in epub first: ebook-convert FILE book.epub"
 
 /* In the order in which they are tried. */
@@ -109,6 +110,14 @@ static const kind_entry kind_table[] = {
     {KIND_OTHER, "a book of a Kindle", " .mobi .azw .azw3 ", "", KIND_CALIBRE},
     {KIND_OTHER, "a compiled gettext file", " .mo ", "\xDE\x12\x04\x95",
      "make a .po file first: msgunfmt FILE > FILE.po"},
+    {KIND_OTHER, "a program", " .exe .dll .so .o ",
+     "\x7F"
+     "ELF",
+     KIND_BINARY},
+    {KIND_OTHER, "a program", " ", "MZ\x90", KIND_BINARY},
+    {KIND_OTHER, "a program", " .dylib ", "\xCF\xFA\xED\xFE", KIND_BINARY},
+    {KIND_OTHER, "a program", " .class ", "\xCA\xFE\xBA\xBE", KIND_BINARY},
+    {KIND_OTHER, "a database", " .sqlite .sqlite3 .db ", "SQLite format 3", KIND_BINARY},
     {KIND_STRUCTURED, "an Office document in one file", " .fodt .fodp .fods ", "<office:document",
      "save it as odt or odp first"},
     {KIND_TABLE, "a table with tabs", " .tsv .tab ", "",

@@ -57,9 +57,10 @@ for program in translate transcribe; do
         check "zsh" "$listed" "$(zsh -fc '_arguments() { print -rl -- "$@" }; . '"$share/zsh/site-functions/_$name" | grep -E '^(\(.*\))?--?[a-z]' | sed -E '/^-[sS]$/d; s/^\([^)]*\)//; s/[+=[].*//' | LC_ALL=C sort)"
     fi
 done
-if has bash 3; then
+if has bash 4; then
     check "bash: values that --help lists" "json srt text vtt" "$(complete --format '' | LC_ALL=C sort | tr '\n' ' ' | sed 's/ $//')"
     name=transformer-translate file=$share/bash-completion/completions/transformer-translate
+    check "  of translate" "html lines markdown srt wrapped split whole" "$({ complete --format '' | LC_ALL=C sort; complete --sentences ''; } | tr '\n' ' ' | sed 's/ $//')"
     check "  files" "README.md" "$(complete READ)"
     check "  no file where a number is meant" "" "$(complete --beam R)"
 fi

@@ -57,6 +57,10 @@ check "--format and --html that disagree" "2 --format srt and --html do not go t
 check "  that agree" "0 <p>I am a student</p>" "$(run $toy --format html --html < $dir/page.html) $(cat $dir/out)"
 check "the option of a kind is silent" "0 " "$(run $toy --html $dir/page.html) $(said)"
 check "an option of lines: lines, and it says so" "page.html is taken as lines, because of --n-best" "$(run $toy $dir/page.html --n-best 1 > /dev/null; said | head -n 1)"
+printf '\177ELF\2\1\1\0\0\0\0\0\0' > $dir/program
+printf 'SQLite format 3\0' > $dir/data.db
+check "a program, a database" "2 program is a program; only text can be translated 2 data.db is a database; only text can be translated" \
+    "$(run $toy $dir/program) $(said) $(run $toy $dir/data.db) $(said)"
 check "files of two kinds" "2 page.html and film.srt are of different kinds: translate them one by one, or give --format" "$(run $toy $dir/page.html $dir/film.srt) $(said)"
 check "--lang with a page by its name" "0 <html lang=\"en\"><p>I am a student" "$(printf '<html lang="zh"><p>我是学生' > $dir/l.html; run $toy $dir/l.html --lang en) $(cat $dir/out)"
 

@@ -18,7 +18,7 @@ function option_ended() {
     if (!long) return
     n++
     longs[n] = long; letters[n] = letter; values[n] = value; optional[n] = choice; helps[n] = help
-    words[n] = value ~ /^(TASK|FORM|TYPE)$/ ? words_of(help) : ""
+    words[n] = value ~ /^(TASK|FORM|TYPE|KIND|WORD)$/ ? words_of(help) : ""
     long = ""
 }
 /^  -/ {
