@@ -8,7 +8,7 @@ rm -rf $dir && mkdir -p $dir/clone $dir/blocks
 for one in Makefile build examples tests tools transformer.h; do ln -s "$root/$one" "$dir/clone/$one"; done
 # Commands that need Python, the network, or a file of the reader.
 others='venv|curl|FOLDER|base\.safetensors|model\.safetensors|lines\.txt|get (fr-en|whisper-base)|fr-en|austen|checkpoint|train\.py'
-for text in README.md tools/README.md examples/translate/README.md; do
+for text in README.md tools/README.md examples/translate/README.md tools/site/cookbook.md; do
     awk -v others="$others" -v out="$dir/blocks/$(echo $text | tr / _)" '
         /^    \$ / { skipped = $0 ~ others; n++; name = sprintf("%s.%02d", out, n)
             if (!skipped) { print substr($0, 7) > (name ".sh"); printf "" > (name ".out") }; inside = !skipped; next }
@@ -29,12 +29,19 @@ for script in $dir/blocks/*.sh; do
     elif [ -s $name.out ]; then check "$command" "0 $(cat $name.out)" "$status $(cat $name.got)"
     else check "$command" 0 "$status"; fi
 done
-check "commands that were found" 19 $ran
+check "commands that were found" 35 $ran
 # The program at the top
 awk '/^```c/ { inside = 1; next } /^```/ && inside { exit } inside' README.md > $dir/first.c
 ${CC:-cc} -std=c99 -O0 -Wall -I. $dir/first.c -o $dir/first -lm -pthread 2> $dir/first.err
 check "the program at the top of README.md" "Good day. 0" "$($dir/first) $(wc -c < $dir/first.err)"
 check "  whose first screen has 40 lines of 80 columns" 0 "$(awk '/^## / { exit } length($0) > 80 || NR > 40 { print }' README.md | wc -l)"
+# The programs of the cookbook, and what each prints
+awk -v out="$dir/blocks/program" '/^```c/ { n++; file = sprintf("%s.%02d.c", out, n); inside = 1; next } /^```/ { inside = 0; printed = 1; next }
+    inside { print > file; next } printed && /^    / { print substr($0, 5) > (file ".out"); next } /^#/ { printed = 0 }' tools/site/cookbook.md
+for program in $dir/blocks/program.*.c; do
+    ${CC:-cc} -std=c99 -O0 -Wall -Wextra -Werror -DTFM__IMPLEMENTED -I. "$program" build/transformer.o -o $dir/program -lm -pthread > $program.err 2>&1
+    check "cookbook, $(grep -o 'int main.*' $program)" "0 $(cat $program.out)" "$($dir/program > $program.got 2>&1; echo $?) $(cat $program.got)$(cat $program.err)"
+done
 # | `hello.c` | what it shows | `what it prints` ... |
 grep '^| `[a-z]*\.c` |' examples/README.md | sed 's/\\|/\a/g' > $dir/rows
 while IFS='|' read -r _ name _ prints _; do

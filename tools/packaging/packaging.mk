@@ -44,6 +44,17 @@ test-package: build/translate build/transcribe build/allowed python-package
 	PYTHONPATH=build/python:tests $(CACHE)/packagers/bin/python -m pytest -q -p no:cacheprovider tools/python/tests
 # Where people find the files of a release; make dist ADDRESS=... writes another address into the recipes
 ADDRESS = $(or $(patsubst %.git,%,$(filter http%,$(shell git remote get-url origin 2>/dev/null))),https://address-of-this-repository)
+## make site           the manual, the reference, the READMEs and the cookbook as pages that need no network, into build/site
+site: api.json $(CACHE)/site/bin/python
+	$(CACHE)/site/bin/python tools/site/sources.py build/api.json build/site_sources
+	SITE_VERSION=$(VERSION) $(CACHE)/site/bin/python -m sphinx -q -W --keep-going -b html -c tools/site build/site_sources build/site
+	[ ! -d build/web ] || cp -R build/web build/site/demo
+## make test-site      make site, and each link of its pages
+test-site: site
+	$(CACHE)/site/bin/python tests/tools/links.py build/site
+for-site: $(CACHE)/site/bin/python
+$(CACHE)/site/bin/python: tools/requirements-site.txt
+	python3 -m venv $(CACHE)/site && $@ -m pip install -q -r $< -c $(PIP_CONSTRAINTS) && touch $@
 ## make dist           the files of a release, into build/dist (RUNS=no: without running them; ONLY=WORD: some files)
 dist: zig packagers build/translate build/transcribe
 	$(CACHE)/packagers/bin/python tools/packaging/dist.py --zig "$(ZIG)" --address "$(ADDRESS)" $(if $(ONLY),--only $(ONLY)) $(RUNS:no=--no-runs)
@@ -62,4 +73,4 @@ release-tools: $(CACHE)/release/installed
 $(CACHE)/release/installed: $(PIP_CONSTRAINTS)
 	python3 -m venv $(CACHE)/release && $(CACHE)/release/bin/pip install -q -c $(PIP_CONSTRAINTS) auditwheel abi3audit \
 	check-wheel-contents twine check-jsonschema zizmor 'cyclonedx-python-lib[json-validation]' && touch $@
-.PHONY: dist test-dist test-mobile foreign-python release-tools api.json lib stage install uninstall test-install test-abi packagers python-package test-package
+.PHONY: site test-site for-site dist test-dist test-mobile foreign-python release-tools api.json lib stage install uninstall test-install test-abi packagers python-package test-package
