@@ -185,7 +185,7 @@ static int input_next_piece(const input_stream *in, around_reader *r, around_pie
 }
 
 /* Returns the number of pieces of a text, but not more than `most`; *kept is set if the first one
-   has something around it, or is to be copied. */
+   has something around it, also whitespace around letters, or is to be copied. */
 static int32_t input_pieces(const input_stream *in, tfm_text text, int32_t most, int *kept) {
     around_reader r;
     around_piece p;
@@ -193,7 +193,9 @@ static int32_t input_pieces(const input_stream *in, tfm_text text, int32_t most,
     memset(&r, 0, sizeof r), *kept = 0;
     r.text = text.data, r.size = text.size, r.flags = in->flags;
     while (n < most && input_next_piece(in, &r, &p)) {
-        if (!n) *kept = p.before || p.after || p.is_copied;
+        if (!n)
+            *kept = p.before || p.after || p.is_copied ||
+                    (in->surrounds && p.size < text.size && around_has_letter(p.text, p.size));
         n++;
     }
     return n;
@@ -202,7 +204,7 @@ static int32_t input_pieces(const input_stream *in, tfm_text text, int32_t most,
 /* Makes the last line of a window its first sentence, and adds a line for each other sentence. Its
    line of the file beside the input is split, too, if it has as many sentences; it is a draft. A
    line of one sentence stays as it is, with all its whitespace, unless it is a paragraph of a
-   document or has something around the sentence. Returns 0 if there is no memory. */
+   document or input_pieces finds something around the sentence. Returns 0 if there is no memory. */
 static int input_split(const input_stream *in, input_window *w) {
     input_item line = w->lines[w->n - 1], *l = &w->lines[w->n - 1];
     tfm_text text = input_text(w, l, INPUT_SOURCE), beside = input_text(w, l, INPUT_TARGET), part;

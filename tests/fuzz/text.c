@@ -1,7 +1,9 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/text.c -lm
    Tokenizes, decodes and translates a text with models of words, characters, unigram (also with
-   denormalization) and BPE. All output must be UTF-8. */
+   denormalization) and BPE, also taken apart by texts.h. All output must be UTF-8. */
 #include "fuzz.h"
+
+#include "examples/translate/text/texts.h"
 
 static int check_translated(void *user, const tfm_translated *t) {
     need((t->status == TFM_OK) == !t->message[0] && (t->status == TFM_OK || !t->text.size));
@@ -23,6 +25,37 @@ static void translate_sentences(const tfm_model *m, int kind, tfm_text in) {
         need(tfm_translator_create(&translators[kind], m, &how, &err) == TFM_OK);
     need(tfm_translator_run(translators[kind], &request, 1, check_translated, &n, &err) == TFM_OK);
     need(n == 1);
+}
+
+static int check_text(void *user, const texts_result *t) {
+    need((t->of.status == TFM_OK) == !t->of.message[0]);
+    need(t->of.status == TFM_OK || !t->of.text.size);
+    need(t->left + t->unknown <= (int64_t)t->of.request->text.size);
+    if (t->of.status == TFM_OK) need(test_is_utf8(t->of.text.data, t->of.text.size));
+    ++*(int *)user;
+    return 0;
+}
+
+/* Translates a text, its begin and its end with texts.h, as of a model that reads sentences. */
+static void translate_texts_apart(const tfm_model *m, int kind, tfm_text in) {
+    static texts_translator *translators[5];
+    static tfm_decode_options greedy;
+    texts_translator *t = translators[kind];
+    tfm_request requests[3];
+    texts_options o;
+    int n = 0;
+    if (!t) {
+        memset(&o, 0, sizeof o);
+        o.of.sentences = TFM_SENTENCES_SPLIT, o.of.max_source = 16, o.of.decoding = &greedy;
+        need(texts_create(&t, m, &o, &err) == TFM_OK);
+        t->surrounds = t->looks = 1;
+        languages_begin(&t->languages);
+        translators[kind] = t;
+    }
+    requests[0] = tfm_request_text(in.data, in.size);
+    requests[1] = tfm_request_text(in.data, in.size / 2);
+    requests[2] = tfm_request_text(in.data + in.size / 2, in.size - in.size / 2);
+    need(texts_run(t, requests, 3, check_text, &n, &err) == TFM_OK && n == 3);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -64,6 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         need(test_is_utf8(translated.data, translated.size));
     }
     translate_sentences(m, kind, in);
+    translate_texts_apart(m, kind, in);
     if (tfm_model_tokenize_target(m, tfm_text_make(text, size - 1), form, ids, 1024, &n, &arena,
                                   &err) == TFM_OK)
         need(tfm_model_detokenize(m, ids, n, form, out, sizeof out, &length, &err) == TFM_OK &&

@@ -27,6 +27,7 @@ typedef struct paragraph_part {
     around_sentence inner; /* what is taken out of the sentence */
     int is_source;         /* it has text for the model: inner.clean */
     int is_divided;        /* the first part of a sentence that was too long for a model */
+    int is_copied;         /* a word that is too long, or data */
     int is_translated;     /* paragraph_put was called: `made` is the translation */
     text_buffer made;
 } paragraph_part;
@@ -37,6 +38,7 @@ typedef struct paragraph {
     const char *language; /* of the translation, or NULL: decides about quotation marks */
     around_counter count; /* tokens of a word, for sentences in capitals; NULL: no words change */
     void *user;           /* of count */
+    tfm_text text;        /* the text that was read */
     paragraph_part *parts;
     size_t n, room;
 } paragraph;
@@ -92,6 +94,7 @@ static inline int paragraph_read(paragraph *p, const char *text, size_t size) {
     size_t end = 0, n_label = p->labels ? paragraph_label(text, size) : 0;
     memset(&r, 0, sizeof r);
     r.text = text, r.size = size, r.flags = p->flags;
+    p->text = tfm_text_make(text, size);
     for (p->n = 0; around_next(&r, &piece); end = r.at) {
         const size_t begin = (size_t)(piece.text - text);
         paragraph_part *part = paragraph_add(p);
@@ -100,7 +103,7 @@ static inline int paragraph_read(paragraph *p, const char *text, size_t size) {
         part->kept[0] = tfm_text_make(piece.text - piece.before, piece.before);
         part->kept[1] = tfm_text_make(piece.text + piece.size, piece.after);
         part->sentence = tfm_text_make(piece.text, piece.size);
-        part->is_divided = piece.is_divided;
+        part->is_divided = piece.is_divided, part->is_copied = piece.is_copied;
         if (!piece.is_copied &&
             !paragraph_take(p, part, tfm_text_make(text, p->n > 1 ? n_label : 0)))
             return 0;
@@ -136,11 +139,22 @@ static int paragraph_needs_space(const paragraph_part *part) {
            tfm_space_after(tfm_text_make(part->made.data, part->made.size));
 }
 
+/* Returns whether a text is one part without letters, which stays with the whitespace around it. */
+static int paragraph_is_kept(const paragraph *p) {
+    const paragraph_part *part = p->parts;
+    return p->n == 1 && !part->kept[0].size && !part->kept[1].size && !part->is_copied &&
+           !around_has_letter(part->sentence.data, part->sentence.size);
+}
+
 /* Appends the text made of all parts, with the whitespace that belongs between them. */
 static inline void paragraph_join(const paragraph *p, text_buffer *out) {
     static const char *const last[] = {"\xE6\x88\x91", "a"}; /* a letter of either kind of script */
     size_t i;
     int spaced = 1; /* what tfm_space_after says of all text before */
+    if (paragraph_is_kept(p)) {
+        text_buffer_append(out, p->text.data, p->text.size);
+        return;
+    }
     for (i = 0; i < p->n; i++) {
         const paragraph_part *part = &p->parts[i];
         const tfm_text own = part->is_translated ? tfm_text_make(part->made.data, part->made.size)
