@@ -212,7 +212,7 @@ test-windows: build/translate build/transcribe build/quantize build/inspect
 
 # SQLite passes a struct of its functions to an extension, which is therefore linked with nothing of SQLite.
 sqlite: build/sqlite/translate.so
-build/sqlite/translate.so: examples/sqlite/translate.c transformer.h | build
+build/sqlite/translate.so: examples/sqlite/translate.c $(HEADERS) | build
 	mkdir -p build/sqlite && $(COMPILE) -shared -fPIC $< -o $@ $(LDLIBS)
 ROWS = 5000
 ## make test-sqlite    examples/sqlite in sqlite3 (apt-get install sqlite3 libsqlite3-dev)

@@ -183,25 +183,24 @@ static tfm_status texts_decode(texts_translator *t, const tfm_request *request, 
     return status == TFM_OK ? tfm_result_get(t->own, 0, 0, r, err) : status;
 }
 
-/* Computes the log-probability of a sentence of n tokens as its own translation. Returns 0 if it is
-   longer than a translation would be, or cannot be scored. */
-static int texts_score_copy(texts_translator *t, const tfm_request *request, int32_t n,
-                            double *score) {
-    const int32_t limit = t->decode.max_length;
+/* Computes the log-probability of a text as the translation of a request, which is read as one
+   text: what translate --score writes. Errors: as tfm_session_score. */
+static inline tfm_status texts_score(texts_translator *t, const tfm_request *request, tfm_text text,
+                                     double *score, tfm_error *err) {
     tfm_ids target;
     double *each;
-    int32_t length = 0, i;
-    int is_scored;
-    if (texts_tokenize(t, request->text, 1, &length, NULL) != TFM_OK ||
-        (limit && length >= limit) || length >= 2 * n + 16 ||
-        texts_fit(t, n + 4, length + 1, NULL) != TFM_OK)
-        return 0;
+    int32_t n = 0, length = 0, i;
+    tfm_status status = texts_tokenize(t, request->text, 0, &n, err);
+    if (status == TFM_OK) status = texts_tokenize(t, text, 1, &length, err);
+    if (status == TFM_OK) status = texts_fit(t, n + 4, length + 1, err);
+    if (status != TFM_OK) return status;
     each = (double *)malloc(((size_t)length + 1) * sizeof *each);
+    if (!each) return texts_no_memory(err);
     target = tfm_ids_make((const int32_t *)(void *)t->ids.data, length);
-    is_scored = each && tfm_session_score(t->own, request, 1, &target, 0, each, NULL) == TFM_OK;
-    for (*score = 0, i = 0; is_scored && i <= length; i++) *score += each[i];
+    status = tfm_session_score(t->own, request, 1, &target, 0, each, err);
+    for (*score = 0, i = 0; status == TFM_OK && i <= length; i++) *score += each[i];
     free(each);
-    return is_scored;
+    return status;
 }
 
 /* Returns whether a sentence is already in the language of its translation, which is `text`. Only
@@ -229,7 +228,10 @@ static int texts_is_translation(texts_translator *t, const texts_item *item, siz
     own = r.score * (penalty != 0 && n ? pow(n, penalty) : 1);
     level =
         languages_suspect(table, source.data, source.size, text.data, text.size, own, characters);
-    return level && texts_score_copy(t, &request, tokens.n, &copy) &&
+    if (!level || texts_tokenize(t, source, 1, &n, NULL) != TFM_OK) return 0;
+    return !(t->decode.max_length && n >= t->decode.max_length) &&
+           n < 2 * tokens.n + 16 && /* no longer than a translation would be */
+           texts_score(t, &request, source, &copy, NULL) == TFM_OK &&
            languages_stays(level, copy / (double)(characters[0] + !characters[0]),
                            own / (double)(characters[1] + !characters[1]));
 }
