@@ -7,7 +7,7 @@ let package = Package(
     platforms: [.iOS(.v13), .macOS(.v11)],
     products: [.library(name: "Transformer", targets: ["Transformer"])],
     targets: [
-        .target(name: "CTransformer", cSettings: [.unsafeFlags(["-O2"])]),
+        .target(name: "CTransformer", cSettings: [.headerSearchPath("."), .unsafeFlags(["-O2"])]),
         .target(name: "Transformer", dependencies: ["CTransformer"]),
         .executableTarget(name: "hello", dependencies: ["Transformer"]),
     ])

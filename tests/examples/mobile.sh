@@ -26,8 +26,11 @@ END
     $cc -O2 -shared -fPIC -I. -I"$home/include" -I"$home/include/linux" $java/cpp/translator.c -o "$dir/libtranslator.so" -lm -pthread
     javac -d "$dir/classes" $java/java/example/Translator.java "$dir/Main.java"
     de=examples/models/de-en.safetensors
-    check "Translator.java translates" "$(printf 'Guten Tag.\n' | build/translate $de)$(printf "😀\n" | build/translate $de --plain)" \
+    check "Translator.java translates" "$(printf 'Guten Tag.\n' | build/translate $de)😀" \
         "$(LC_ALL=C.UTF-8 java -Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8 -Djava.library.path="$dir" -cp "$dir/classes" Main $de 'Guten Tag.' | head -n 1)"
+    text="1. „$(awk 'BEGIN { for (i = 0; i < 900; i++) printf "Guten Tag Nummer %d. ", i % 7 }')Danke.“ This is the house of my brother. 🎉"
+    check "  a long text with labels and quotation marks, as translate does" "$(echo "$text" | build/translate $de 2> "$dir/log")😀" \
+        "$(LC_ALL=C.UTF-8 java -Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8 -Djava.library.path="$dir" -cp "$dir/classes" Main $de "$text" | head -n 1)"
     check "  and refuses what is no model, with the library's message" 1 \
         "$(java -Djava.library.path="$dir" -cp "$dir/classes" Main $de 'Guten Tag.' | sed 1d | grep -c 'not a safetensors file')"
     if command -v cmake > /dev/null; then
@@ -40,10 +43,28 @@ END
         skip 2 "Android: needs cmake"
     fi
 else
-    skip 4 "Android: needs a JDK (apt-get install default-jdk-headless)"
+    skip 5 "Android: needs a JDK (apt-get install default-jdk-headless)"
 fi
 "$python" -m ziglang cc -target aarch64-ios -nostdinc -isystem "$lib/include" -isystem "$lib/libc/include/any-darwin-any" -O1 -Wall -Wextra -Werror \
-    -c examples/ios/Sources/CTransformer/transformer.c -o "$dir/ios.o" > "$dir/log" 2>&1
+    -Iexamples/ios/Sources/CTransformer -c examples/ios/Sources/CTransformer/transformer.c -o "$dir/ios.o" > "$dir/log" 2>&1
 check "the C half of the Swift package compiles for arm64 iOS" "0 " "$? $(head -n 5 "$dir/log")"
+cat > "$dir/main.c" << 'END'
+#include "examples/ios/Sources/CTransformer/include/CTransformer.h"
+#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char **argv) {
+    tfm_error err;
+    text_translator *t = text_translator_open(argv[1], &err);
+    char *text = t ? text_translator_run(t, argv[argc - 1], &err) : NULL;
+    puts(text ? text : err.text);
+    free(text);
+    text_translator_close(t);
+    return 0;
+}
+END
+$cc -O1 -I. -Iexamples/ios/Sources/CTransformer "$dir/main.c" examples/ios/Sources/CTransformer/transformer.c -o "$dir/main" -lm -pthread
+check "  translates here" "1. Good day." "$("$dir/main" examples/models/de-en.safetensors '1. Guten Tag.')"
+check "  and says why it cannot" "nonesuch: cannot be opened|text is not UTF-8 at byte 1" \
+    "$("$dir/main" nonesuch x)|$("$dir/main" examples/models/de-en.safetensors "$(printf 'A\377')")"
 check "  as Mach-O" "cf fa ed fe" "$(od -An -tx1 -N4 "$dir/ios.o" | sed 's/^ *//')"
 counts test_mobile

@@ -13,32 +13,25 @@ public struct TranslationError: Error, CustomStringConvertible {
     }
 }
 
-/// Translates one sentence at a time. One thread at a time may use it.
+/// Translates texts of any length, each by its sentences. Labels, quotation marks and text in the target language stay.
+/// One thread at a time may use it.
 public final class Translator {
-    private var model: OpaquePointer?
-    private var session: OpaquePointer?
+    private let translator: OpaquePointer
 
     public init(path: String) throws {
         var error = tfm_error()
-        var options = tfm_session_options()
-        guard tfm_model_load_file(&model, path, nil, &error) == TFM_OK else { throw TranslationError(error) }
-        options.decoding = tfm_model_decoding(model) // as the model file says
-        guard tfm_session_create(&session, model, &options, &error) == TFM_OK else {
-            tfm_model_free(model)
-            model = nil
-            throw TranslationError(error)
-        }
+        guard let opened = text_translator_open(path, &error) else { throw TranslationError(error) }
+        translator = opened
     }
 
     deinit {
-        tfm_session_free(session)
-        tfm_model_free(model)
+        text_translator_close(translator)
     }
 
     public func translate(_ text: String) throws -> String {
         var error = tfm_error()
-        var buffer = [CChar](repeating: 0, count: 65536)
-        guard tfm_translate(session, text, &buffer, buffer.count, &error) == TFM_OK else { throw TranslationError(error) }
-        return String(cString: buffer)
+        guard let translation = text_translator_run(translator, text, &error) else { throw TranslationError(error) }
+        defer { free(translation) }
+        return String(cString: translation)
     }
 }

@@ -2,18 +2,20 @@
    byte arrays, because JNI's own strings are not quite UTF-8. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
+
+#include "examples/translate/text/texts.h"
 #include <jni.h>
 #include <stdlib.h>
 
 typedef struct translator {
     tfm_model *model;
-    tfm_translator *of;
+    texts_translator *of;
     void *data; /* the model file, which the model uses in place */
 } translator;
 
 static void close_translator(translator *t) {
     if (!t) return;
-    tfm_translator_free(t->of);
+    texts_free(t->of);
     tfm_model_free(t->model);
     free(t->data);
     free(t);
@@ -36,7 +38,7 @@ JNIEXPORT jlong JNICALL Java_example_Translator_open(JNIEnv *env, jclass self, j
     }
     (*env)->GetByteArrayRegion(env, file, 0, size, (jbyte *)t->data);
     if (tfm_model_load(&t->model, t->data, (size_t)size, NULL, &err) != TFM_OK ||
-        tfm_translator_create(&t->of, t->model, NULL, &err) != TFM_OK) {
+        texts_create(&t->of, t->model, NULL, &err) != TFM_OK) {
         close_translator(t);
         throw_error(env, err.text);
         return 0;
@@ -49,12 +51,13 @@ typedef struct answer {
     jbyteArray text;
 } answer;
 
-static int take(void *user, const tfm_translated *result) { /* by the thread that translates */
+static int take(void *user, const texts_result *result) { /* by the thread that translates */
     answer *a = (answer *)user;
-    jsize size = (jsize)result->text.size;
-    if (result->status != TFM_OK) throw_error(a->env, result->message);
+    const tfm_text *text = &result->of.text;
+    jsize size = (jsize)text->size;
+    if (result->of.status != TFM_OK) throw_error(a->env, result->of.message);
     else if ((a->text = (*a->env)->NewByteArray(a->env, size)) != NULL)
-        (*a->env)->SetByteArrayRegion(a->env, a->text, 0, size, (const jbyte *)result->text.data);
+        (*a->env)->SetByteArrayRegion(a->env, a->text, 0, size, (const jbyte *)text->data);
     return 0;
 }
 
@@ -70,8 +73,7 @@ JNIEXPORT jbyteArray JNICALL Java_example_Translator_translate(JNIEnv *env, jcla
     if (source) {
         (*env)->GetByteArrayRegion(env, text, 0, size, (jbyte *)source);
         request = tfm_request_text(source, (size_t)size);
-        if (tfm_translator_run(t->of, &request, 1, take, &a, &err) != TFM_OK)
-            throw_error(env, err.text);
+        if (texts_run(t->of, &request, 1, take, &a, &err) != TFM_OK) throw_error(env, err.text);
     } else throw_error(env, "no memory for the text");
     free(source);
     return a.text;

@@ -2,7 +2,8 @@ package example;
 
 import java.nio.charset.StandardCharsets;
 
-/** Translates one sentence at a time. One thread at a time may use it. */
+/** Translates texts of any length, each by its sentences. Labels, quotation marks and text in the target language stay.
+    One thread at a time may use it. */
 public final class Translator implements AutoCloseable {
     static {
         System.loadLibrary("translator");
