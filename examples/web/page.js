@@ -405,7 +405,7 @@ function setText(text) {
   typed(0);
 }
 
-const language = () => (model.info.languages.length ? { source: $("from").value, target: $("to").value } : {});
+const language = () => ({ plain: WORD === "whole", ...(model.info.languages.length && { source: $("from").value, target: $("to").value }) });
 
 async function run() {
   if (!model) return;

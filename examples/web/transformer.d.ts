@@ -77,6 +77,10 @@ export interface Options {
   alignment?: boolean;
   /** The begin of the translation: a text, or ids of another hypothesis. */
   prefix?: string | ArrayLike<number>;
+  /** true: the model reads each text as it is. Default, for models that read sentences: what stands around a sentence is
+      kept from the model and stays (labels, bullets, quotation marks, emoji), and text that is already in the target
+      language or has no letters stays as it is, as with the program translate. A text with a prefix is always plain. */
+  plain?: boolean;
   /** Cancels the call between two tokens. The promise is rejected with signal.reason (an AbortError). */
   signal?: AbortSignal;
 }
@@ -100,7 +104,7 @@ export interface Hypothesis {
   logProbability: number;
   finish: "ended" | "length" | "stuck" | "stopped" | "running";
   ids: number[];
-  pieces: Piece[]; // a piece of text for each id
+  pieces: Piece[]; // a piece of text for each id; what stays around the sentence belongs to no piece
   logProbabilities: number[]; // of each id, then of the end token
   /** With options.alignment: [ids.length][source pieces], row by row; each row sums to 1. */
   alignment?: Float32Array;
@@ -139,7 +143,8 @@ export interface Document {
 
 /** What is translated as one text: a sentence, or a whole line. Default: what the model file says, or else "split". */
 export interface Sentences {
-  sentences?: "split" | "whole";
+  sentences?: "split" | "whole"; // whole: the text is also plain
+  plain?: boolean;
 }
 
 export interface Translator {

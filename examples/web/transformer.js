@@ -58,7 +58,7 @@ const aTranslation = (name, value) => {
 
 const COMMON = { beam: anInteger(0), nBest: anInteger(0), lengthPenalty: aNumber(-100, 100), maxLength: anInteger(0),
   noRepeatNgram: anInteger(0), repetitionPenalty: aNumber(0, 1e30), greedy: aFlag, source: aText, target: aText, alignment: aFlag,
-  prefix: aTarget, signal: aSignal };
+  prefix: aTarget, plain: aFlag, signal: aSignal };
 const aDraft = (name, value) => value === undefined || value === null || aTarget(name, value);
 const LOADING = { worker: (name, value) => type(name, value, typeof value?.postMessage === "function", "a Worker"), wasm: anything,
   simd: aFlag };
@@ -73,7 +73,7 @@ const CALLS = {
     { ...COMMON, drafts: aListOf(aDraft, "an array"), progress: aFunction }],
   translateText: [{ text: aText }, { ...COMMON, sentence: aFunction, sentences: aWord("split", "whole") }],
   stream: [{ text: aText }, { ...COMMON, draft: aDraft }],
-  sentences: [{ text: aText }, { signal: aSignal, sentences: aWord("split", "whole") }],
+  sentences: [{ text: aText }, { signal: aSignal, plain: aFlag, sentences: aWord("split", "whole") }],
   alternatives: [{ translation: aTranslation, position: anInteger(0) },
     { ...COMMON, n: anInteger(0), minProbability: aNumber(0, 1) }],
   attention: [{ translation: aTranslation }, { ...COMMON, kind: aWord("cross", "encoder", "decoder") }],
@@ -168,6 +168,12 @@ function units(text) {
   };
 }
 
+// Line breaks and control characters, which become spaces in a line of translation.
+const CONTROLS = /[\x00-\x08\n-\x1f\x7f-\x9f\u2028\u2029]/g;
+
+// Returns every second number, from number `side` on.
+const evens = (numbers, side) => numbers.filter((_, i) => i % 2 === side);
+
 const numberOfWords = (text) => text.split(/\s+/).filter(Boolean).length;
 
 // ---- a model in this thread ----------------------------------------------------------------------
@@ -202,7 +208,7 @@ class Local {
   }
 
   #tellInfo(compileMs, loadMs) {
-    const x = this.#x, i = this.#ints(x.web_info(), 12);
+    const x = this.#x, i = this.#ints(x.web_info(), 14);
     this.info = {
       version: this.#string(x.web_version()), kernels: this.#string(x.web_kernels()), arithmetic: this.#string(x.web_arithmetic()), bytes: this.#bytes,
       encoderLayers: i[0], decoderLayers: i[1], heads: i[2], width: i[3], sourceVocabulary: i[4], targetVocabulary: i[5],
@@ -210,9 +216,11 @@ class Local {
       languages: Array.from({ length: i[8] }, (_, k) => this.#string(x.web_language(k))),
       needsSource: i[9] !== 0, needsTarget: i[10] !== 0, compileMs, loadMs,
     };
-    this.#first = i[11];
+    [this.#first, this.#surrounds, this.#unknown] = [i[11], i[12] !== 0, i[13]];
   }
   #first; // 1: the first id of a result is its language
+  #surrounds; // whether what stands around a sentence is kept from the model, unless options.plain is set
+  #unknown; // the id of what the model does not know
 
   // Views of the memory are made where they are used, because memory that grows makes old views invalid.
   #ints(at, n) { return new Int32Array(this.#memory.buffer, at, n).slice(); }
@@ -220,12 +228,15 @@ class Local {
     const bytes = new Uint8Array(this.#memory.buffer, at);
     return decoder.decode(bytes.subarray(0, size ?? bytes.indexOf(0)));
   }
-  #write(text) {
-    const bytes = encoder.encode(text), at = this.#x.web_text(bytes.length + 1);
+  #write(text) { return this.#writeBoth(text, "")[0]; }
+  // Writes two texts one after the other, and returns their sizes.
+  #writeBoth(...texts) {
+    const [a, b] = texts.map((text) => encoder.encode(text)), at = this.#x.web_text(a.length + b.length + 1);
     if (!at) throw new TranslationError("too little memory for the text", "TFM_E_MEMORY");
-    new Uint8Array(this.#memory.buffer).set(bytes, at);
-    new Uint8Array(this.#memory.buffer)[at + bytes.length] = 0;
-    return bytes.length;
+    const to = new Uint8Array(this.#memory.buffer);
+    to.set(a, at), to.set(b, at + a.length);
+    to[at + a.length + b.length] = 0;
+    return [a.length, b.length];
   }
   #check(n) {
     if (n >= 0) return n;
@@ -286,7 +297,57 @@ class Local {
       const begin = at(spans[2 * i]), end = at(spans[2 * i + 1]);
       pieces.push({ label: begin < end ? text.slice(begin, end) : this.#string(x.web_source_label(i, size)), begin, end });
     }
-    return { text, ids, pieces };
+    return { text, ids, pieces, spans };
+  }
+  // Returns a source: what the model reads of a text. `clean` is that text, if what stands around the sentence is kept from
+  // the model; `copy` is the translation of a text that the model does not get.
+  #source(text, options) {
+    if (!this.#surrounds || options.plain || options.prefix?.length) return this.#tokenize(text);
+    const at = this.#x.web_take(this.#write(text));
+    if (!at) this.#check(this.#x.web_failed());
+    const [clean, size, aligns] = this.#ints(at, 3), none = { text, ids: [], pieces: [] };
+    if (size < 0) return this.#tokenize(text);
+    if (!size) return { ...none, copy: this.#put(text, "").text };
+    const source = { ...this.#tokenize(this.#string(clean, size)), aligns };
+    const lost = [...source.ids].reduce((sum, id, i) => sum + (id === this.#unknown ? source.spans[2 * i + 1] - source.spans[2 * i] : 0), 0);
+    if (2 * lost > size) return { ...none, copy: text.trim() }; // another script
+    const n = source.ids.length, numbers = [...new Array(n).fill(0), ...evens(source.spans, 0), ...evens(source.spans, 1)];
+    const own = this.#put(text, "", numbers).numbers, where = units(text);
+    const pieces = source.pieces.map(({ label }, i) => ({ label, begin: where(own[n + i]), end: where(own[2 * n + i]) }));
+    return { ...source, text, clean: source.text, pieces };
+  }
+  // Puts what stands around a sentence around its translation. numbers are those of web_restore.
+  #put(source, translation, numbers = []) {
+    const [a, b] = this.#writeBoth(source, translation), n = numbers.length / 3, marks = this.#x.web_marks(n);
+    if (!marks) throw new TranslationError("too little memory", "TFM_E_MEMORY");
+    new Int32Array(this.#memory.buffer, marks, 3 * n).set(numbers);
+    const at = this.#x.web_restore(a, b, n);
+    if (!at) this.#check(this.#x.web_failed());
+    const [text, size, begin] = this.#ints(at, 3);
+    return { text: this.#string(text, size), begin, numbers: this.#ints(marks, 3 * n) };
+  }
+  // Makes hypotheses of a source those of its text: with what stands around it.
+  #restore(source, hypotheses) {
+    return hypotheses.map(({ ends, aligned, ...h }) => {
+      if (source.clean === undefined) return h;
+      const from = (i, side) => (aligned?.[i] >= 0 ? source.spans[2 * aligned[i] + side] : 0), n = h.ids.length;
+      const numbers = [...ends, ...h.ids.map((_, i) => from(i, 0)), ...h.ids.map((_, i) => from(i, 1))];
+      const put = this.#put(source.text, h.text, numbers), where = units(put.text);
+      let begin = where(put.begin);
+      const pieces = h.pieces.map(({ label }, i) => ({ label, begin, end: (begin = Math.max(begin, where(put.numbers[i]))) }));
+      return { ...h, text: put.text, pieces };
+    });
+  }
+  // Returns the translation of a source. A text that is in the language of its translation stays as it is.
+  #finish(source, hypotheses, options) {
+    const [h] = hypotheses;
+    if (source.clean !== undefined && hypotheses.length === 1) {
+      const [a, b] = this.#writeBoth(source.clean, h.text);
+      this.#setOptions(options);
+      if (this.#check(this.#x.web_stays(a, b, h.logProbability))) return Local.#empty(source.text, null, source.text.trim());
+    }
+    if (source.aligns && !options.alignment) for (const each of hypotheses) delete each.alignment;
+    return Local.#translation(source, this.#restore(source, hypotheses));
   }
   // Returns the ids of a prefix or draft.
   #ids(target) {
@@ -336,6 +397,7 @@ class Local {
       }),
       logProbabilities: field(6) ? [...new Float64Array(buffer, field(6), n + 1)] : [],
     };
+    Object.assign(h, { ends, aligned: field(8) ? this.#ints(field(8), n) : null }); // #restore takes them out
     if (field(7)) h.alignment = new Float32Array(buffer, field(7), n * columns).slice();
     return h;
   }
@@ -350,15 +412,15 @@ class Local {
   static #translation(source, hypotheses, more) {
     return { ...hypotheses[0], source: source.text, sourcePieces: source.pieces, hypotheses, ...more };
   }
-  static #empty(text, error) {
-    const none = { text: "", score: 0, logProbability: 0, finish: error ? "stuck" : "ended", ids: [], pieces: [], logProbabilities: [] };
+  static #empty(text, error, copy = "") {
+    const none = { text: copy, score: 0, logProbability: 0, finish: error ? "stuck" : "ended", ids: [], pieces: [], logProbabilities: [] };
     return Local.#translation({ text, pieces: [] }, [none], error && { error });
   }
 
   // Translates one batch and calls then(row) for each row; calls each() after each step.
   async #decode(sources, prefix, options, turn, each) {
     this.#guard(() => {
-      this.#setOptions(options);
+      this.#setOptions({ ...options, alignment: options.alignment || sources.some(({ aligns }) => aligns) });
       const [width, most] = this.#writeBatch(sources, prefix);
       this.#check(this.#x.web_start(sources.length, width, prefix.length, most));
     });
@@ -377,11 +439,12 @@ class Local {
     return this.#run(options.signal, async (turn) => {
       const [source, prefix] = this.#guard(() => {
         this.#setLanguages(options);
-        return [{ ...this.#tokenize(text), draft: this.#ids(options.draft) }, this.#ids(options.prefix)];
+        return [{ ...this.#source(text, options), draft: this.#ids(options.draft) }, this.#ids(options.prefix)];
       });
-      if (!source.ids.length) return Local.#empty(text);
-      const show = options.partial && (() => options.partial(Local.#translation(source, this.#guard(() => this.#hypotheses(0, source)))));
-      return Local.#translation(source, (await this.#decode([source], prefix, options, turn, show))[0]);
+      if (!source.ids.length) return Local.#empty(text, null, source.copy);
+      const show = options.partial && (() => options.partial(this.#guard(() => Local.#translation(source, this.#restore(source, this.#hypotheses(0, source))))));
+      const [found] = await this.#decode([source], prefix, options, turn, show);
+      return this.#guard(() => this.#finish(source, found, options));
     });
   }
 
@@ -403,9 +466,9 @@ class Local {
     });
     for (let i = 0; i < texts.length; i++) {
       try {
-        const source = this.#guard(() => this.#tokenize(texts[i]));
+        const source = this.#guard(() => this.#source(texts[i], options));
         if (source.ids.length) sources.push({ ...source, i, draft: this.#guard(() => this.#ids(options.drafts?.[i])) });
-        else finish(i, Local.#empty(texts[i]));
+        else finish(i, Local.#empty(texts[i], null, source.copy));
       } catch (error) {
         if (this.#closed || !(error instanceof TranslationError)) throw error;
         finish(i, Local.#empty(texts[i], error));
@@ -421,7 +484,7 @@ class Local {
       const batch = sources.slice(next, next + rows);
       try {
         const rows = await this.#decode(batch, prefix, options, turn);
-        batch.forEach((source, row) => finish(source.i, Local.#translation(source, rows[row])));
+        batch.forEach((source, row) => finish(source.i, this.#guard(() => this.#finish(source, rows[row], options))));
       } catch (error) {
         if (this.#closed || !(error instanceof TranslationError)) throw error;
         if (error.status === "TFM_E_MEMORY" && batch.length > 1) {
@@ -436,18 +499,20 @@ class Local {
   }
 
   sentences(text, options = {}) {
-    return this.#run(options.signal, async () => this.#guard(() => this.#cut(text, options.sentences)));
+    return this.#run(options.signal, async () => this.#guard(() => this.#cut(text, options)));
   }
-  #cut(text, word) {
-    const n = this.#check(this.#x.web_sentences(this.#write(text), ["", "split", "whole"].indexOf(word ?? "")));
+  #cut(text, { sentences, plain, prefix }) {
+    const word = ["", "split", "whole"].indexOf(sentences ?? "");
+    const n = this.#check(this.#x.web_sentences(this.#write(text), word, Number(!!plain || !!prefix?.length)));
     const at = units(text), bytes = this.#ints(this.#x.web_batch(0), 2 * n);
     return Array.from({ length: n }, (_, i) => ({ begin: at(bytes[2 * i]), end: at(bytes[2 * i + 1]) }));
   }
 
   translateText(text, options = {}) {
+    if (options.sentences === "whole") options = { ...options, plain: true };
     return this.#run(options.signal, async (turn) => {
       const began = performance.now(), { signal, sentence, ...rest } = options, key = JSON.stringify(rest);
-      const sentences = this.#guard(() => this.#cut(text, options.sentences));
+      const sentences = this.#guard(() => this.#cut(text, options));
       if (this.#had.key !== key) this.#had = { key, sentences: new Map() };
       const had = this.#had.sentences, wanted = new Map(); // new sentence: its positions in the text
       const sourceOf = (s) => text.slice(s.begin, s.end);
@@ -474,14 +539,14 @@ class Local {
     let out = "", line = "", last = 0;
     const placed = sentences.map(({ begin, end }) => {
       const between = text.slice(last, begin), breaks = between.replace(/[^\n]/g, ""), translation = translations.get(text.slice(begin, end));
-      const made = translation.text.replace(/[\n\r\v\f\x85\u2028\u2029]/g, " ");
+      const made = translation.text.replace(CONTROLS, " ");
       if (breaks) out += line + breaks, line = "";
       if (line && made) {
         const space = this.#guard(() => {
           const n = this.#write(line), all = this.#write(line + between);
           return this.#x.web_sentence_space(n, all - n);
         });
-        line += ["", " ", between.replace(/[\n\r\v\f\x85\u2028\u2029]/g, " ")][space];
+        line += ["", " ", between.replace(CONTROLS, " ")][space];
       }
       const targetBegin = out.length + line.length;
       line += made;
@@ -493,10 +558,11 @@ class Local {
 
   alternatives(translation, position, options = {}) {
     return this.#run(options.signal, async (turn) => {
-      const source = this.#guard(() => (this.#setLanguages(options), this.#tokenize(translation.source)));
+      const source = this.#guard(() => (this.#setLanguages(options), this.#source(translation.source, options)));
       const prefix = Int32Array.from(translation.ids).subarray(this.#first, Math.max(position, this.#first));
       if (!source.ids.length) return [];
-      return (await this.#decode([source], prefix, { ...options, n: options.n || 8, nBest: 0 }, turn))[0];
+      const [found] = await this.#decode([source], prefix, { ...options, n: options.n || 8, nBest: 0 }, turn);
+      return this.#guard(() => this.#restore(source, found));
     });
   }
 
@@ -504,13 +570,13 @@ class Local {
     return this.#run(options.signal, async () => this.#guard(() => {
       const kind = options.kind ?? "cross";
       this.#setLanguages(options);
-      const source = this.#tokenize(translation.source), ids = Int32Array.from(translation.ids), n = ids.length;
+      const source = this.#source(translation.source, options), ids = Int32Array.from(translation.ids), n = ids.length;
       const { encoderLayers, decoderLayers, heads } = this.info;
       const layers = kind === "encoder" ? encoderLayers : decoderLayers;
       if (!source.ids.length) return { kind, layers, heads, rows: [], columns: [], weights: new Float32Array(0) };
       new Int32Array(this.#memory.buffer, this.#x.web_batch(4 * n + 4), n).set(ids);
       this.#check(this.#x.web_spell(n));
-      const target = this.#hypothesis(0).pieces, end = target.at(-1)?.end ?? 0;
+      const target = this.#restore(source, [this.#hypothesis(0)])[0].pieces, end = target.at(-1)?.end ?? 0;
       const [width] = this.#writeBatch([source], ids);
       const at = this.#x.web_attention(width, n, ["cross", "encoder", "decoder"].indexOf(kind));
       if (!at) this.#check(this.#x.web_failed());

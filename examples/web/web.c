@@ -13,7 +13,11 @@
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 
+/* Code that is not computing may be slow: it is compiled for size. */
+#pragma clang attribute push(__attribute__((minsize)), apply_to = function)
 #include "../translate/attention.h"
+#include "../translate/text/languages.h"
+#include "../translate/text/paragraph.h"
 
 #define EXPORT(type, name) __attribute__((export_name(#name))) type name
 
@@ -50,10 +54,24 @@ typedef struct hypothesis {
     const int32_t *ids;
     const char *text;
     size_t size;
-    const uint32_t *ends; /* [length] bytes of the text up to each token's end */
-    const double *each;   /* [length + 1] log-probabilities */
-    const float *weights; /* [length, source tokens], or NULL */
+    const uint32_t *ends;   /* [length] bytes of the text up to each token's end */
+    const double *each;     /* [length + 1] log-probabilities */
+    const float *weights;   /* [length, source tokens], or NULL */
+    const int32_t *aligned; /* [length] source tokens, or NULL */
 } hypothesis;
+
+/* What the model reads of a text, as JavaScript reads it: size 0 if there is nothing to translate,
+   -1 if the text is too long for a sentence, so that the model gets it as it is. */
+typedef struct taken {
+    const char *text;
+    int32_t size, needs_alignment;
+} taken;
+
+/* A text with what stands around it. The part from `begin` on is the translation. */
+typedef struct restored {
+    const char *text;
+    int32_t size, begin;
+} restored;
 
 static struct {
     tfm_model *model;
@@ -62,7 +80,10 @@ static struct {
     int32_t reader_source;
     char source[64], target[64]; /* languages */
     double options[N_OPTIONS];
-    room text, batch, ids, spans, out, each, ends, weights, scratch, requests;
+    room text, batch, ids, spans, out, each, ends, weights, scratch, requests, marks, aligned;
+    paragraph around; /* of the text at hand */
+    text_buffer whole;
+    int32_t is_exact;
     int32_t n; /* number of tokens of the last text */
     hypothesis result;
     size_t used; /* bytes of all allocations */
@@ -92,9 +113,13 @@ static int32_t failed(tfm_status status) {
     web.err.status = status;
     return -(int32_t)status;
 }
-static int32_t no_memory(void) {
-    return failed(tfm__fail(&web.err, TFM_E_MEMORY, "too little memory"));
+/* Sets the error's message and returns the status, negated. */
+static int32_t fail(tfm_status status, const char *message) {
+    web.err.text[0] = 0;
+    strncat(web.err.text, message, sizeof web.err.text - 1);
+    return failed(status);
 }
+static int32_t no_memory(void) { return fail(TFM_E_MEMORY, "too little memory"); }
 
 /* Makes room for at least that many bytes. Returns NULL if there is no memory. */
 static void *fit(room *r, int64_t bytes) {
@@ -133,17 +158,22 @@ EXPORT(int32_t, web_load)(void *data, size_t size, int32_t exact) {
     tfm_model *model;
     tfm_status status;
     memset(&o, 0, sizeof o);
-    o.exact = exact, o.allocator = &counting;
+    o.exact = web.is_exact = exact, o.allocator = &counting;
     status = tfm__load_begin(&model, &web.model, &o, &web.err);
     if (status == TFM_OK) status = tfm__load_bytes(&web.model, model, data, size, 1, &o, &web.err);
     return failed(status);
 }
 
 EXPORT(const char *, web_version)(void) { return tfm_version(); }
-EXPORT(const char *, web_kernels)(void) { return web.model->kernels->name; }
+EXPORT(const char *, web_kernels)(void) {
+#ifdef __wasm_simd128__
+    if (web.is_exact) return "WASM SIMD128, fused";
+#endif
+    return tfm_cpu_string();
+}
 EXPORT(const char *, web_arithmetic)(void) { return tfm_arithmetic_string(web.model); }
 EXPORT(const int32_t *, web_info)(void) {
-    static int32_t info[12];
+    static int32_t info[14];
     const tfm_config *c = tfm_model_config(web.model);
     info[0] = c->n_encoder_layers, info[1] = c->n_decoder_layers, info[2] = c->n_heads;
     info[3] = c->d_model, info[4] = c->src_vocab_size, info[5] = c->tgt_vocab_size;
@@ -152,6 +182,7 @@ EXPORT(const int32_t *, web_info)(void) {
     info[10] = c->src_language == TFM_LANGUAGE_USE_TARGET || c->tgt_language_forced;
     info[11] = c->forced >= 0 ||
                c->tgt_language_forced; /* whether the first id of a result is forced */
+    info[12] = c->sentences == TFM_SENTENCES_SPLIT, info[13] = c->src_unk;
     return info;
 }
 EXPORT(const char *, web_language)(int32_t i) {
@@ -199,7 +230,7 @@ EXPORT(int32_t, web_languages)(void) {
     close_sessions(); /* because a session cannot go back to no languages */
     *web.source = *web.target = 0;
     if (strlen(source) >= sizeof web.source || strlen(target) >= sizeof web.target)
-        return failed(tfm__fail(&web.err, status, "a language's code is longer than 63 bytes"));
+        return fail(status, "a language's code is longer than 63 bytes");
     strcpy(web.source, source), strcpy(web.target, target);
     status = grow_reader();
     if (status != TFM_OK) *web.source = *web.target = 0;
@@ -271,32 +302,66 @@ EXPORT(const char *, web_target_label)(int32_t id) {
 
 /* ---- sentences ------------------------------------------------------------------------------ */
 
+/* Widens the first piece of a line to what stays of the whitespace around it: the indent of a
+   label, and all of a line without letters. */
+static void widen(const around_piece *piece, int32_t n, tfm_text line, uint32_t *out,
+                  const char *text) {
+    if (line.size && line.data[line.size - 1] == '\r') line.size--;
+    if (piece->before) out[0] = (uint32_t)(line.data - text);
+    else if (n == 1 && !piece->after && !piece->is_copied &&
+             !around_has_letter(piece->text, piece->size))
+        out[0] = (uint32_t)(line.data - text), out[1] = out[0] + (uint32_t)line.size;
+}
+
+/* Finds the sentences of a line, with what stands around each of them if `surrounds` is set, and
+   returns their number. out [n, 2] gets the begin and end of each in the text; it may be NULL. */
+static int32_t find_sentences(const char *text, tfm_text line, int surrounds, int whole,
+                              uint32_t *out) {
+    around_reader r;
+    around_piece piece, first;
+    tfm_text sentence;
+    int32_t n;
+    memset(&r, 0, sizeof r), memset(&first, 0, sizeof first);
+    r.text = line.data, r.size = line.size;
+    for (n = 0;; n++) {
+        if (surrounds) {
+            if (!around_next(&r, &piece)) break;
+            sentence =
+                tfm_text_make(piece.text - piece.before, piece.before + piece.size + piece.after);
+            if (!n) first = piece;
+        } else {
+            tfm_text more;
+            if (!tfm_sentence_next(line, &r.at, &sentence)) break;
+            while (whole && tfm_sentence_next(line, &r.at, &more))
+                sentence.size = (size_t)(more.data + more.size - sentence.data);
+        }
+        if (!out) continue;
+        out[2 * n] = (uint32_t)(sentence.data - text);
+        out[2 * n + 1] = out[2 * n] + (uint32_t)sentence.size;
+    }
+    if (out && n && surrounds) widen(&first, n, line, out, text);
+    return n;
+}
+
 /* Finds the sentences in the text's lines and returns their number; web_batch has the begin and end
    of each, in bytes. word is a tfm_sentences, 0: the model's. A model that reads whole texts gets
-   each line as one; a file that does not say what its model reads is read by sentences. */
-EXPORT(int32_t, web_sentences)(size_t size, int32_t word) {
-    int whole = (word ? word : (int32_t)tfm_model_config(web.model)->sentences) ==
-                TFM_SENTENCES_WHOLE;
+   each line as one; a file that does not say what its model reads is read by sentences. plain 1:
+   what stands around sentences is not looked at. */
+EXPORT(int32_t, web_sentences)(size_t size, int32_t word, int32_t plain) {
+    const tfm_config *c = tfm_model_config(web.model);
+    int whole = (word ? word : (int32_t)c->sentences) == TFM_SENTENCES_WHOLE;
+    int surrounds = !plain && !whole && c->sentences == TFM_SENTENCES_SPLIT;
     const char *text = (const char *)web.text.data;
-    tfm_text sentence;
     int32_t n = 0, pass;
     for (pass = 0; pass < 2; pass++) {
         uint32_t *out = pass ? (uint32_t *)fit(&web.batch, 8 * (size_t)n + 8) : NULL;
-        size_t line, end, at;
+        size_t line, end;
         if (pass && !out) return no_memory();
         for (n = 0, line = 0; line < size; line = end + 1) {
             const char *newline = (const char *)memchr(text + line, '\n', size - line);
             end = newline ? (size_t)(newline - text) : size;
-            for (at = 0; tfm_sentence_next(tfm_text_make(text + line, end - line), &at, &sentence);
-                 n++) {
-                tfm_text more;
-                while (whole &&
-                       tfm_sentence_next(tfm_text_make(text + line, end - line), &at, &more))
-                    sentence.size = (size_t)(more.data + more.size - sentence.data);
-                if (!out) continue;
-                out[2 * n] = (uint32_t)(sentence.data - text);
-                out[2 * n + 1] = out[2 * n] + (uint32_t)sentence.size;
-            }
+            n += find_sentences(text, tfm_text_make(text + line, end - line), surrounds, whole,
+                                out ? out + 2 * n : NULL);
         }
     }
     return n;
@@ -309,6 +374,75 @@ EXPORT(int32_t, web_sentence_space)(size_t size, size_t between) {
     tfm_text space =
         tfm_sentence_space(tfm_text_make(text, size), tfm_text_make(text + size, between));
     return between && space.data == text + size ? 2 : (int32_t)space.size;
+}
+
+/* ---- what stands around a sentence --------------------------------------------------------- */
+
+/* Returns the number of tokens of a word, for around_capitalize. */
+static int32_t count_tokens(void *user, const char *word, size_t size) {
+    enum { MOST = 64 };
+    const tfm_text text = tfm_text_make(word, size);
+    int32_t ids[MOST];
+    tfm_tokens tokens;
+    (void)user;
+    memset(&tokens, 0, sizeof tokens);
+    tokens.ids = ids, tokens.capacity = MOST;
+    if (!web.reader && grow_reader() != TFM_OK) return 0;
+    return tfm_session_tokenize(web.reader, &text, TFM_TEXT_FORM_TEXT, &tokens, NULL) == TFM_OK
+               ? tokens.n
+               : MOST;
+}
+
+/* Takes the first size bytes of the text apart. Several sentences are taken as one. */
+static int take_apart(size_t size) {
+    paragraph *p = &web.around;
+    p->flags = 0, p->count = count_tokens, p->language = code(web.target);
+    if (!paragraph_read(p, (const char *)web.text.data, size)) return 0;
+    if (p->n < 2) return 1;
+    p->flags = AROUND_ONE;
+    return paragraph_read(p, (const char *)web.text.data, size);
+}
+
+/* Finds what the model reads of the first size bytes of the text. Returns NULL if there is no
+   memory. */
+EXPORT(const taken *, web_take)(size_t size) {
+    static taken t;
+    tfm_text source = tfm_text_make("", 0);
+    if (!take_apart(size)) return no_memory(), NULL;
+    if (web.around.n) source = paragraph_source(&web.around, 0);
+    t.text = source.data, t.size = web.around.n > 1 ? -1 : (int32_t)source.size;
+    t.needs_alignment = source.size && around_needs_alignment(&web.around.parts->inner);
+    return &t;
+}
+
+/* Returns room for three numbers of each of n tokens. */
+EXPORT(size_t *, web_marks)(size_t n) { return (size_t *)fit(&web.marks, 3 * n * sizeof(size_t)); }
+
+/* Puts what web_take kept around the translation, the n_text bytes behind the first size bytes of
+   the text. web_marks has three numbers of each of n tokens: all ends in the translation, then all
+   begins in what web_take gave, then all ends there. They become those in the whole texts. Returns
+   NULL if there is no memory. */
+EXPORT(const restored *, web_restore)(size_t size, size_t n_text, size_t n) {
+    static restored r;
+    const char *text = (const char *)web.text.data;
+    size_t *ends = (size_t *)web.marks.data, i, begin;
+    const paragraph_part *part;
+    if (!take_apart(size)) return no_memory(), NULL;
+    if (web.around.n && paragraph_source(&web.around, 0).size)
+        paragraph_put(&web.around, 0, text + size, n_text, n, ends, ends + n, ends + 2 * n);
+    text_buffer_clear(&web.whole, 1 << 16);
+    paragraph_join(&web.around, &web.whole);
+    if (web.whole.broken) return no_memory(), NULL;
+    r.text = web.whole.data, r.size = (int32_t)web.whole.size, r.begin = 0;
+    if (!web.around.n || !web.around.parts->is_translated) return &r;
+    part = web.around.parts;
+    r.begin = (int32_t)(web.whole.size - part->kept[1].size - part->made.size);
+    begin = (size_t)(part->sentence.data - text);
+    for (i = 0; i < n; i++) {
+        ends[i] += (size_t)r.begin;
+        if (ends[2 * n + i]) ends[n + i] += begin, ends[2 * n + i] += begin;
+    }
+    return &r;
 }
 
 /* ---- translating ---------------------------------------------------------------------------- */
@@ -398,10 +532,9 @@ EXPORT(int32_t, web_start)(int32_t rows, int32_t width, int32_t prefix_width, in
     int32_t i;
     int has_drafts = draft_width && ways(&d) == 1 && rows <= MOST_DRAFTS;
     if (d.beam > MOST_BEAM || d.alternatives > MOST_BEAM || ways(&d) > MOST_BEAM)
-        return failed(tfm__fail(&web.err, TFM_E_ARGUMENT, "beam %d, alternatives %d: at most %d",
-                                d.beam, d.alternatives, (int32_t)MOST_BEAM));
+        return fail(TFM_E_ARGUMENT, "beam and alternatives: at most 256 hypotheses of a sentence");
     if (tfm_model_config(web.model)->tgt_language_forced && !*web.target)
-        return failed(tfm__no_language(&web.err));
+        return fail(TFM_E_STATE, "the model knows several languages: options.target chooses one");
     requests = (tfm_request *)fit(&web.requests, (size_t)rows * sizeof *requests);
     if (!requests) return no_memory();
     memset(requests, 0, (size_t)rows * sizeof *requests);
@@ -475,6 +608,11 @@ EXPORT(int32_t, web_result)(int32_t row, int32_t rank) {
         if (!h->weights) return no_memory();
         t = tfm_tensor_2d(web.weights.data, TFM_DTYPE_F32, r.length, width);
         if (r.length) status = tfm_result_attention(web.session, row, rank, &t, &web.err);
+        h->aligned = (const int32_t *)fit(&web.aligned, 4 * (int64_t)r.length + 4);
+        if (!h->aligned) return no_memory();
+        if (status == TFM_OK)
+            status =
+                tfm_result_alignment(web.session, row, rank, (int32_t *)web.aligned.data, &web.err);
     }
     return failed(status);
 }
@@ -485,6 +623,38 @@ EXPORT(int32_t, web_spell)(int32_t n) {
     return failed(spell());
 }
 EXPORT(const hypothesis *, web_hypothesis)(void) { return &web.result; }
+
+/* Returns whether the first size bytes of the text are already in the language of their
+   translation, the n_text bytes behind them. score is its log-probability. */
+EXPORT(int32_t, web_stays)(size_t size, size_t n_text, double score) {
+    static languages_table *table;
+    const char *text = (const char *)web.text.data;
+    const tfm_request request = tfm_request_text(text, size);
+    const int32_t limit = decode_options().max_length;
+    size_t characters[2];
+    double *each, copy = 0;
+    int32_t n, length, i;
+    tfm_ids target;
+    int level;
+    if (!table) {
+        table = (languages_table *)malloc(sizeof *table);
+        if (!table) return no_memory();
+        languages_begin(table);
+    }
+    level = languages_suspect(table, text, size, text + size, n_text, score, characters);
+    if (!level) return 0;
+    n = web_tokenize(size), length = n < 0 ? n : web_tokenize_target(size);
+    if (length < 0 || length >= 2 * n + 16 || (limit && length >= limit)) return 0;
+    target = tfm_ids_make((const int32_t *)web.ids.data, length);
+    each = (double *)fit(&web.each, ((int64_t)length + 1) * (int64_t)sizeof *each);
+    if (!each) return no_memory();
+    if (fit_session(session_limits(1, n, 0, length + 1, 1, 0)) != TFM_OK ||
+        tfm_session_score(web.session, &request, 1, &target, 0, each, &web.err) != TFM_OK)
+        return 0;
+    for (i = 0; i <= length; i++) copy += each[i];
+    return languages_stays(level, copy / (double)(characters[0] + !characters[0]),
+                           score / (double)(characters[1] + !characters[1]));
+}
 
 /* ---- attention of all layers and heads ------------------------------------------------------- */
 
@@ -529,3 +699,4 @@ EXPORT(const float *, web_attention)(int32_t width, int32_t target, int32_t kind
     give_back(NULL, web.scratch.data), memset(&web.scratch, 0, sizeof web.scratch);
     return failed(status) ? NULL : (const float *)web.weights.data;
 }
+#pragma clang attribute pop

@@ -44,7 +44,7 @@ const texts = Array.from({ length: cheap ? 60 : 200 }, sentence);
 texts[7] = "", texts[11] = "   ", texts[13] = "😀 “Ja”, sagte er. ａ é";
 
 function native(input, model, ...args) {
-  if (!args.some((arg) => ["--document", "--sentences"].includes(arg))) args.push("--sentences", "whole"); // as Model.translate
+  if (!args.some((arg) => ["--document", "--sentences"].includes(arg))) args.push("--sentences", "whole"); // as Model.translate with plain
   const run = spawnSync(process.env.TRANSLATE ?? "build/translate", [model, ...args], { input, encoding: "utf8", maxBuffer: 1 << 26 });
   if (run.error) throw run.error;
   return run.stdout.split("\n").slice(0, -1);
@@ -56,14 +56,14 @@ function native(input, model, ...args) {
 const NEAR = 0.1;
 async function compare(name, model, file, lines) {
   const expected = native(lines.join("\n") + "\n", file, "--greedy");
-  const got = await model.translateAll(lines, { greedy: true });
+  const got = await model.translateAll(lines, { greedy: true, plain: true });
   let equal = 0, near = 0;
   for (let i = 0; i < lines.length; i++) {
     if (expected[i] === got[i].text) { equal++; continue; }
     let margin = Infinity;
     for (let at = 0; at <= got[i].ids.length && margin === Infinity; at++) {
       if (!expected[i].startsWith(got[i].text.slice(0, at ? got[i].pieces[at - 1].end : 0))) break;
-      const ways = await model.alternatives(got[i], at, { greedy: true, n: 4 });
+      const ways = await model.alternatives(got[i], at, { greedy: true, plain: true, n: 4 });
       const way = ways.find((h) => h.text === expected[i]);
       if (way) margin = ways[0].logProbabilities[at] - way.logProbabilities[at];
     }
@@ -101,7 +101,7 @@ same("without exact", ["separate", "fused"], [model.info.arithmetic, (await load
 
 const bits = (t) => JSON.stringify([t.text, t.hypotheses.map((h) => [h.text, h.score, h.ids, h.logProbabilities, [...(h.alignment ?? [])]]), t.sourcePieces]);
 let differ = 0;
-const alone = texts.slice(0, cheap ? 20 : 60), options = { beam: 4, nBest: 3, alignment: true };
+const alone = texts.slice(0, cheap ? 20 : 60), options = { beam: 4, nBest: 3, alignment: true, plain: true };
 const batch = await model.translateAll(alone, options);
 for (let i = 0; i < alone.length; i++) if (bits(await model.translate(alone[i], options)) !== bits(batch[i])) differ++;
 same("alone and in a batch: the same bits", 0, differ);
@@ -225,6 +225,40 @@ same("of an edited text only what is new", 3, edited.words);
 }
 same("the sentences alone", page.sentences.map(({ begin, end }) => ({ begin, end })), await model.sentences(document));
 
+// ---- what people write around sentences, beside translate ----
+
+for (const language of ["de", "zh"]) {
+  const input = readFileSync(`tests/data/texts-${language}.txt`, "utf8"), file = `examples/models/${language}-en.safetensors`;
+  const exact = await load(readFileSync(file), { exact: true }), sources = input.split("\n").slice(0, -1);
+  const run = spawnSync(process.env.TRANSLATE ?? "build/translate", [file, "--exact"], { input, encoding: "utf8", maxBuffer: 1 << 26 });
+  const expected = run.stdout.split("\n"), lines = (await exact.translateText(input)).text.split("\n");
+  check(`${sources.length} lines of ${language}`, sources.length > 60 && lines.length === expected.length, lines.length, expected.length);
+  sources.forEach((source, i) => expected[i] === lines[i] || same(source.slice(0, 60), expected[i], lines[i]));
+  same("  are those of translate", expected, lines);
+  const some = sources.slice(0, cheap ? 25 : 60), plain = await exact.translateAll(some, { plain: true });
+  same("  plain ones, too", native(some.join("\n") + "\n", file, "--exact"), plain.map(({ text }) => text));
+  exact.close();
+}
+{
+  const label = "  1. „Der Hund bellt.“ 🎉", options = { greedy: true, alignment: true }, bare = await model.translate("Der Hund bellt.", options);
+  const t = await model.translate(label, options);
+  same("a sentence alone keeps what stands around it", `  1. “${bare.text.replace(/\.$/, "")}.” 🎉`, t.text);
+  same("  its pieces are the same", bare.pieces.slice(1, -1).map((p) => bare.text.slice(p.begin, p.end)), t.pieces.slice(1, -1).map((p) => t.text.slice(p.begin, p.end)));
+  same("  and those of the source", bare.sourcePieces.map((p) => bare.source.slice(p.begin, p.end).trim()),
+    t.sourcePieces.map((p) => label.slice(p.begin, p.end).trim()));
+  same("  in a batch and through a port", [t, t], [(await model.translateAll([label], options))[0], await remote.translate(label, options)]);
+  same("  other continuations have it, too", t.text, (await model.alternatives(t, 1, { ...options, n: 2 }))[0].text);
+  const grown = [];
+  for await (const part of model.stream(label, options)) grown.push(part.text);
+  check("  and each part of a stream", grown.length > 3 && grown.every((text) => text.startsWith("  1. ")) && grown.at(-1) === t.text, grown);
+  const hidden = "Der \u2068Hund\u2069 bellt.", marked = await model.translate(hidden, { greedy: true });
+  same("  characters that nobody sees go to their words", ["\u2068", "\u2069"], marked.text.match(/[\u2068\u2069]/g));
+  same("  without alignment in the result", undefined, marked.alignment);
+  for (const text of ["42", "---", "", "Το τρένο φεύγει.", "My brother has a new car and he likes it very much."])
+    same(`  "${text}" stays`, [text, []], await model.translate(text).then(({ text, ids }) => [text, ids]));
+  check("  but not if it is plain", (await model.translate("42", { plain: true })).ids.length > 0);
+}
+
 // ---- cancelling ----
 
 for (const m of [model, remote]) {
@@ -263,6 +297,7 @@ for (const m of [model, remote]) {
     [b, "repetitionPenalty is -1, expected 0 to 1e+30", () => m.translate("x", { repetitionPenalty: -1 })],
     [a, "noRepeatNgram is bigint, expected number", () => m.translate("x", { noRepeatNgram: 3n })],
     [a, "greedy is number, expected boolean", () => m.translate("x", { greedy: 1 })],
+    [a, "plain is number, expected boolean", () => m.translateText("x", { plain: 1 })],
     [a, "alignment is string, expected boolean", () => m.translate("x", { alignment: "no" })],
     [a, "source is number, expected string", () => m.translate("x", { source: 1 })],
     [a, "target is Array, expected string", () => m.translate("x", { target: ["en"] })],
