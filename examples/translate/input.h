@@ -13,7 +13,7 @@
 #ifndef INPUT_H
 #define INPUT_H
 
-#include "text/around.h"
+#include "text/paragraph.h"
 #include "reader.h"
 
 /* Bytes of a window, and of a line's buffer, whose memory is kept for the next window. */
@@ -136,16 +136,6 @@ static int32_t input_sentences(tfm_text text, int32_t most) {
     return n;
 }
 
-/* Returns the bytes of ">>code<<" at the begin of a text, with whitespace before it, or 0. */
-static size_t input_label(tfm_text text) {
-    size_t i = 0;
-    while (i < text.size && text.data[i] == ' ') i++;
-    if (text.size - i < 5 || memcmp(text.data + i, ">>", 2) != 0) return 0;
-    for (i += 2; i + 1 < text.size && (unsigned char)text.data[i] > ' '; i++)
-        if (memcmp(text.data + i, "<<", 2) == 0) return i + 2;
-    return 0;
-}
-
 /* Returns one side of a line, while its window is read. */
 static tfm_text input_text(const input_window *w, const input_item *l, int side) {
     const char *data = w->text[side].data;
@@ -208,7 +198,8 @@ static int32_t input_pieces(const input_stream *in, tfm_text text, int32_t most,
 static int input_split(const input_stream *in, input_window *w) {
     input_item line = w->lines[w->n - 1], *l = &w->lines[w->n - 1];
     tfm_text text = input_text(w, l, INPUT_SOURCE), beside = input_text(w, l, INPUT_TARGET), part;
-    size_t at_beside = 0, end = 0, begin, n_label = in->labels ? input_label(text) : 0;
+    size_t at_beside = 0, end = 0, begin,
+           n_label = in->labels ? paragraph_label(text.data, text.size) : 0;
     int kept, is_even = 0;
     int32_t n = input_pieces(in, text, in->document ? 1 : 2, &kept), k;
     const size_t at = line.at[INPUT_SOURCE];

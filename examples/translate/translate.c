@@ -283,15 +283,6 @@ static void append_kept(const worker *me, input_item *l, int side) {
         append_flat(l, l->kept[side].data, l->kept[side].size);
 }
 
-/* Returns whether a space belongs between a label and a translation: only the script of the
-   translation has spaces. */
-static int needs_space(const worker *me, const input_item *l, const char *text, size_t size) {
-    const tfm_text *label = &l->kept[0];
-    return me->of->is_last && label->size && (unsigned char)label->data[label->size - 1] > ' ' &&
-           !character_is(protect_before(label->data, label->size), TFM_CHARACTER_OPENING) &&
-           !tfm_space_after(l->text[INPUT_SOURCE]) && tfm_space_after(tfm_text_make(text, size));
-}
-
 /* Makes a source its own translation. A document copies a sentence that has no translation. */
 static void copy_source(const worker *me, input_item *l, tfm_text text) {
     l->copied = l->done = 1;
@@ -580,7 +571,8 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     if (opt.form == TFM_TEXT_FORM_TEXT)
         size = text_buffer_flatten(
             text, size, TEXT_BUFFER_FLATTEN_CONTROLS | (is_last ? fields : opt.column != 0));
-    if (needs_space(me, l, text, size)) {
+    if (me->of->is_last &&
+        paragraph_needs_space(l->kept[0], l->text[INPUT_SOURCE], tfm_text_make(text, size))) {
         memmove(text + 1, text, size);
         *text++ = ' ', l->out.size++;
     }

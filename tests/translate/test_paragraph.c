@@ -162,7 +162,7 @@ static void with_a_model(void) {
     int i, k;
     SECTION("texts with a model");
     if (tfm_model_load_file(&model, german, NULL, &err) != TFM_OK) {
-        test_skip("no model");
+        test_skip("no examples/models/de-en.safetensors");
         return;
     }
     memset(&o, 0, sizeof o), memset(&s, 0, sizeof s);

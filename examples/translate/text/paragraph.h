@@ -54,7 +54,7 @@ static inline size_t paragraph_label(const char *text, size_t size) {
 }
 
 /* Adds a part, with the buffers of an earlier text's part. Returns NULL if there is no memory. */
-static paragraph_part *paragraph_add(paragraph *p) {
+static inline paragraph_part *paragraph_add(paragraph *p) {
     enum { MOST = 1 << 12 }; /* bytes of a buffer that are kept for the next text */
     paragraph_part *part;
     if (p->n == p->room) {
@@ -72,7 +72,7 @@ static paragraph_part *paragraph_add(paragraph *p) {
 }
 
 /* Sets what the model gets for a part. Returns 0 if there is no memory. */
-static int paragraph_take(paragraph *p, paragraph_part *part, tfm_text label) {
+static inline int paragraph_take(paragraph *p, paragraph_part *part, tfm_text label) {
     const char *text = part->sentence.data;
     size_t size = part->sentence.size;
     if (!around_has_letter(text, size)) return 1;
@@ -130,17 +130,14 @@ static inline void paragraph_put(paragraph *p, size_t i, const char *text, size_
 
 /* Returns whether a space belongs between a label and a translation: only the script of the
    translation has spaces. */
-static int paragraph_needs_space(const paragraph_part *part) {
-    const tfm_text *label = &part->kept[0];
-    return part->is_translated && label->size &&
-           (unsigned char)label->data[label->size - 1] > ' ' &&
-           !character_is(protect_before(label->data, label->size), TFM_CHARACTER_OPENING) &&
-           !tfm_space_after(part->sentence) &&
-           tfm_space_after(tfm_text_make(part->made.data, part->made.size));
+static inline int paragraph_needs_space(tfm_text label, tfm_text source, tfm_text translation) {
+    return label.size && (unsigned char)label.data[label.size - 1] > ' ' &&
+           !character_is(protect_before(label.data, label.size), TFM_CHARACTER_OPENING) &&
+           !tfm_space_after(source) && tfm_space_after(translation);
 }
 
 /* Returns whether a text is one part without letters, which stays with the whitespace around it. */
-static int paragraph_is_kept(const paragraph *p) {
+static inline int paragraph_is_kept(const paragraph *p) {
     const paragraph_part *part = p->parts;
     return p->n == 1 && !part->kept[0].size && !part->kept[1].size && !part->is_copied &&
            !around_has_letter(part->sentence.data, part->sentence.size);
@@ -166,7 +163,8 @@ static inline void paragraph_join(const paragraph *p, text_buffer *out) {
         } else if (part->kept[0].size) /* the indent of a label */
             text_buffer_append(out, part->between.data, part->between.size);
         text_buffer_append(out, part->kept[0].data, part->kept[0].size);
-        if (paragraph_needs_space(part)) text_buffer_append(out, " ", 1);
+        if (part->is_translated && paragraph_needs_space(part->kept[0], part->sentence, own))
+            text_buffer_append(out, " ", 1);
         text_buffer_append(out, own.data, own.size);
         text_buffer_append(out, part->kept[1].data, part->kept[1].size);
         if (own.size && around_has_letter(own.data, own.size)) spaced = tfm_space_after(own);
