@@ -37,16 +37,17 @@ static int check_text(void *user, const texts_result *t) {
     return 0;
 }
 
-/* Translates a text, its begin and its end with texts.h, as of a model that reads sentences. */
+/* Translates a text and its end with texts.h, as of a model that reads sentences. */
 static void translate_texts_apart(const tfm_model *m, int kind, tfm_text in) {
     static texts_translator *translators[5];
     static tfm_decode_options greedy;
     texts_translator *t = translators[kind];
-    tfm_request requests[3];
+    tfm_request requests[2];
     texts_options o;
     int n = 0;
     if (!t) {
         memset(&o, 0, sizeof o);
+        greedy.max_length = 8; /* random weights seldom end a translation */
         o.of.sentences = TFM_SENTENCES_SPLIT, o.of.max_source = 16, o.of.decoding = &greedy;
         need(texts_create(&t, m, &o, &err) == TFM_OK);
         t->surrounds = t->looks = 1;
@@ -54,9 +55,8 @@ static void translate_texts_apart(const tfm_model *m, int kind, tfm_text in) {
         translators[kind] = t;
     }
     requests[0] = tfm_request_text(in.data, in.size);
-    requests[1] = tfm_request_text(in.data, in.size / 2);
-    requests[2] = tfm_request_text(in.data + in.size / 2, in.size - in.size / 2);
-    need(texts_run(t, requests, 3, check_text, &n, &err) == TFM_OK && n == 3);
+    requests[1] = tfm_request_text(in.data + in.size / 2, in.size - in.size / 2);
+    need(texts_run(t, requests, 2, check_text, &n, &err) == TFM_OK && n == 2);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
