@@ -211,7 +211,7 @@ static void with_a_model(void) {
     tfm_model_free(model);
 }
 
-/* ---- the program ------------------------------------------------------------------------------ */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 static int next_line(void *user, tfm_request *request) {
     char *line = NULL;

@@ -12,7 +12,7 @@
        paragraph_join(&p, &out);
        paragraph_free(&p);
 
-   A part without paragraph_put stays as it is. The text must stay in memory until paragraph_join. */
+   A part without paragraph_put stays as it is. Keep the text in memory until paragraph_join. */
 #ifndef PARAGRAPH_H
 #define PARAGRAPH_H
 
@@ -118,8 +118,8 @@ static inline tfm_text paragraph_source(const paragraph *p, size_t i) {
                            : tfm_text_make("", 0);
 }
 
-/* Takes the translation of a part: text [size], with its alignment as around_put describes it; n may
-   be 0. ends, begins and source_ends become those of what the part has in the text's translation,
+/* Takes the translation of a part: text [size], with its alignment as around_put describes it; n
+   may be 0. ends, begins and source_ends become those of what the part has in the text's translation,
    without kept[0], and of the sentence. */
 static inline void paragraph_put(paragraph *p, size_t i, const char *text, size_t size, size_t n,
                                  size_t *ends, size_t *begins, size_t *source_ends) {

@@ -404,7 +404,7 @@ static int texts_take(void *user, const tfm_translated *made) {
     return t->is_ended;
 }
 
-/* ---- reading texts ---------------------------------------------------------------------------- */
+/* ---- reading texts --------------------------------------------------------------------------- */
 
 /* Makes room for a text behind the others. Returns NULL if there is no memory. */
 static texts_item *texts_add(texts_translator *t) {
@@ -471,7 +471,7 @@ static int texts_next(void *user, tfm_request *request) {
     }
 }
 
-/* ---- the translator --------------------------------------------------------------------------- */
+/* ---- the translator -------------------------------------------------------------------------- */
 
 /* Frees a translator, which may be NULL. */
 static inline void texts_free(texts_translator *t) {
