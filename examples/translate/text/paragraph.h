@@ -119,8 +119,8 @@ static inline tfm_text paragraph_source(const paragraph *p, size_t i) {
 }
 
 /* Takes the translation of a part: text [size], with its alignment as around_put describes it; n
-   may be 0. ends, begins and source_ends become those of what the part has in the text's translation,
-   without kept[0], and of the sentence. */
+   may be 0. ends, begins and source_ends become those of what the part has in the text's
+   translation, without kept[0], and of the sentence. */
 static inline void paragraph_put(paragraph *p, size_t i, const char *text, size_t size, size_t n,
                                  size_t *ends, size_t *begins, size_t *source_ends) {
     paragraph_part *part = &p->parts[i];
