@@ -38,12 +38,12 @@ enum { EXIT_LINES = 1, EXIT_USAGE = 2 };
 /* The options of the command line; 0 or NULL for those that were not given. */
 static struct {
     const char *model, *text, *from, *via, *to, *prefix, *drafts, *score, *attention, *output,
-        *terms, *lang, *sentences, *format;
+        *terms, *lang, *sentences, *format, *input;
     option_rest files;
     int document, tokens, align, per_token, sample, map, exact;
     int scores; /* 1: the score of each translation; 2: also of each token */
     int greedy, verbose, keep_going, progress, no_progress, f16_cache, truncate, protect, html, srt,
-        markdown, wrapped, plain, no_protect, all_languages;
+        markdown, wrapped, plain, no_protect, all_languages, live, json;
     int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line, width,
         cue_width, cue_lines;
     tfm_decode_options decode;
@@ -99,7 +99,9 @@ enum {
     OF_WRAPPED = 4096,
     NOT_PROGRESS = 8192,
     OF_HTML = 16384,
-    OF_SRT = 32768
+    OF_SRT = 32768,
+    OF_LIVE = 65536,
+    LIVE = 131072 /* goes with --live; other options do not */
 };
 
 static option_entry table[] = {
@@ -127,6 +129,17 @@ static option_entry table[] = {
     {"--document", NULL, OPTION_FLAG, &opt.document, 0, 0, NOT_COLUMN,
      "as --sentences split, for lines that are paragraphs: if one sentence\n"
      "cannot be translated, the others of its line are written"},
+    {"--live", NULL, OPTION_FLAG, &opt.live, 0, 0, LIVE,
+     "translate a text while it comes, word by word, until its line ends. Words\n"
+     "are written when they are stable, and never change. A terminal also shows,\n"
+     "in grey, the words that may still change. The search is greedy"},
+    {"--json", NULL, OPTION_FLAG, &opt.json, 0, 0, LIVE | OF_LIVE,
+     "with --live: write an object with source, stable_text, text and done for\n"
+     "each word that has come. stable_text is the beginning of text, and only\n"
+     "grows until done is true; then it is all of text"},
+    {"--input", "WORD", OPTION_PATH, &opt.input, 0, 0, LIVE | OF_LIVE,
+     "with --live: text, or json for the lines of transcribe --live --format\n"
+     "json. Default: json if the first byte of the input is {"},
     {"--plain", NULL, OPTION_FLAG, &opt.plain, 0, 0, 0,
      "give each sentence to the model as it is. Without it, if the model file\n"
      "says that the model reads sentences, labels (1. , •), reference marks,\n"
@@ -199,25 +212,25 @@ static option_entry table[] = {
     {"--first-line", "N", OPTION_INTEGER, &opt.first_line, 1, INT32_MAX, 0,
      "the number of the first input line (default 1), for messages, --n-best\n"
      "and --seed; for input that is a part of a larger file"},
-    {"--from", "CODE", OPTION_PATH, &opt.from, 0, 0, 0,
+    {"--from", "CODE", OPTION_PATH, &opt.from, 0, 0, LIVE,
      "language of the source, for multilingual models (eng_Latn, fra ...)"},
-    {"--to", "CODE", OPTION_PATH, &opt.to, 0, 0, 0,
+    {"--to", "CODE", OPTION_PATH, &opt.to, 0, 0, LIVE,
      "language of the translation, for multilingual models"},
     {"--via", "CODE", OPTION_PATH, &opt.via, 0, 0, OF_SECOND,
      "language between two models of which one or both are multilingual"},
     {"--batch", "N", OPTION_INTEGER, &opt.batch, 1, 1000000, 0,
      "translate up to N sentences together (default 64), fewer if they are long"},
-    {"-j, --threads", "N", OPTION_INTEGER, &opt.threads, 1, 64, 0,
+    {"-j, --threads", "N", OPTION_INTEGER, &opt.threads, 1, 64, LIVE,
      "use N threads (default 1), each with its own batch; a single line is\n"
      "shared by all threads. The output is the same for any N"},
-    {"--map", NULL, OPTION_FLAG, &opt.map, 0, 0, 0,
+    {"--map", NULL, OPTION_FLAG, &opt.map, 0, 0, LIVE,
      "map MODEL into memory: models made by quantize --packed load at once,\n"
      "and processes share them. Nothing may change or truncate the file\n"
      "meanwhile"},
-    {"--exact", NULL, OPTION_FLAG, &opt.exact, 0, 0, 0,
+    {"--exact", NULL, OPTION_FLAG, &opt.exact, 0, 0, LIVE,
      "compute the same bits as other machines also where that is slower (on\n"
      "x86-64 without AVX2, in WebAssembly, bf16 weights with AMX or BF16)"},
-    {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0,
+    {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, LIVE,
      "store the decoder's keys and values in 16 bits: half the memory"},
     {"--max-source", "N", OPTION_INTEGER, &opt.max_source, 1, 1000000, 0,
      "reject lines of more than N source tokens (default 4096), and lines\n"
@@ -230,10 +243,10 @@ static option_entry table[] = {
     {"--beam", "N", OPTION_INTEGER, &opt.beam, 1, 1000, NOT_SCORE | NOT_SAMPLE,
      "keep N hypotheses at each step (default: the model's, or 1, which is\n"
      "greedy; at least --n-best)"},
-    {"--greedy", NULL, OPTION_FLAG, &opt.greedy, 0, 0, NOT_SCORE,
+    {"--greedy", NULL, OPTION_FLAG, &opt.greedy, 0, 0, NOT_SCORE | LIVE,
      "ignore the decoding defaults of the model file; without --greedy they\n"
      "apply wherever no option is given (inspect shows them)"},
-    {"--verbose", NULL, OPTION_FLAG, &opt.verbose, 0, 0, 0,
+    {"--verbose", NULL, OPTION_FLAG, &opt.verbose, 0, 0, LIVE,
      "write the decoding defaults of the model file to standard error"},
     {"--length-penalty", "X", OPTION_NUMBER, &opt.decode.length_penalty, -100, 100, NOT_SCORE,
      "rank hypotheses by their sum of log-probabilities divided by length^X,\n"
@@ -287,15 +300,15 @@ static option_entry table[] = {
      "with --score: also write a tab and the log-probability of each token,\n"
      "the end token's last (as --scores=tokens does)"},
     {"\noutput", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
-    {"-o, --output", "FILE", OPTION_PATH, &opt.output, 0, 0, 0,
+    {"-o, --output", "FILE", OPTION_PATH, &opt.output, 0, 0, LIVE,
      "write to FILE instead of standard output"},
-    {"--keep-going", NULL, OPTION_FLAG, &opt.keep_going, 0, 0, 0,
+    {"--keep-going", NULL, OPTION_FLAG, &opt.keep_going, 0, 0, LIVE,
      "exit with status 0 even if some lines could not be translated; write\n"
      "their number to standard error"},
     {"--progress", NULL, OPTION_FLAG, &opt.progress, 0, 0, 0,
      "write progress to standard error, with the time left, and a summary.\n"
      "This is the default on a terminal if the output does not go there"},
-    {"--no-progress", NULL, OPTION_FLAG, &opt.no_progress, 0, 0, NOT_PROGRESS,
+    {"--no-progress", NULL, OPTION_FLAG, &opt.no_progress, 0, 0, NOT_PROGRESS | LIVE,
      "never write progress"},
     {"--keep-end", NULL, OPTION_FLAG, &opt.decode.keep_end, 0, 0, NOT_SCORE | OF_TOKENS,
      "with --tokens: write the end token too, if the translation has one"},
@@ -357,7 +370,8 @@ static void check_together(void) {
                  {0, OF_WRAPPED, opt.wrapped || opt.markdown, "--wrapped"},
                  {NOT_PROGRESS, 0, opt.progress, "--progress"},
                  {NOT_SAMPLE, OF_SAMPLE, opt.sample, "--sample"},
-                 {NOT_SCORE, OF_SCORE, opt.score != NULL, "--score"}};
+                 {NOT_SCORE, OF_SCORE, opt.score != NULL, "--score"},
+                 {0, OF_LIVE, opt.live, "--live"}};
     size_t i, k;
     for (i = 0; i < N_OPTIONS; i++)
         for (k = 0; k < sizeof rules / sizeof *rules && table[i].marks & OPTION_GIVEN; k++) {
@@ -366,6 +380,12 @@ static void check_together(void) {
             if (table[i].marks & rules[k].with && !rules[k].on)
                 fail("%s needs %s", option_name(&table[i]), rules[k].name);
         }
+    for (i = 0; i < N_OPTIONS && opt.live; i++)
+        if (*table[i].name == '-' && table[i].marks & OPTION_GIVEN && !(table[i].marks & LIVE))
+            fail("%s and --live do not go together", option_name(&table[i]));
+    if (opt.live && opt.second) fail("a second model and --live do not go together");
+    if (opt.input && strcmp(opt.input, "text") && strcmp(opt.input, "json"))
+        fail("--input %s: give text or json", opt.input);
     if (opt.beam && opt.n_best > opt.beam)
         fail("--n-best %d needs a --beam of at least %d, not %d", (int)opt.n_best, (int)opt.n_best,
              (int)opt.beam);

@@ -55,9 +55,10 @@ typedef struct live_translation_tokens {
 
 typedef struct live_translation {
     /* Change these behind live_translation_begin. */
-    double sure;  /* tokens that stay with this probability are stable; higher: later and better */
-    double shown; /* a guess ends where its tokens have less than the probability exp(-shown) */
-    int is_whole_words; /* 1: each live_translation_feed ends with a word, and a run reads all */
+    double sure;   /* tokens that stay with this probability are stable; higher: later and better */
+    double shown;  /* a guess ends where its tokens have less than the probability exp(-shown) */
+    int reads_all; /* 1: a run reads all words that have come, for a program that is late */
+    int is_whole_words; /* 1: what live_translation_feed gets ends with a word */
     /* The results. source is valid UTF-8, and the first `read` bytes of it are translated, and then
        guess. The first `stable` bytes of text are stable. */
     text_buffer source, guess, text;
@@ -125,6 +126,18 @@ static inline void live_translation_limits(const tfm_model *model, tfm_session_o
     o->max_draft = LIVE_TRANSLATION_DRAFT;
 }
 
+/* Forgets the text: the next one begins. */
+static inline void live_translation_clear(live_translation *l) {
+    enum { KEPT = 1 << 16 }; /* bytes of memory that are kept */
+    text_buffer_clear(&l->source, KEPT), text_buffer_clear(&l->text, KEPT);
+    text_buffer_clear(&l->guess, KEPT);
+    l->read = l->stable = l->n_part = l->begin = l->base = 0;
+    l->words = l->n_stable = l->n_draft = l->last.n = 0;
+    l->is_guess_new = l->is_ended = 0;
+    text_buffer_append(&l->source, "", 0), text_buffer_append(&l->text, "", 0);
+    text_buffer_append(&l->guess, "", 0); /* their data is not NULL */
+}
+
 /* Begins with a session that was created with live_translation_limits. decoding is copied and may
    be NULL; the search is greedy, whatever it says. */
 static inline void live_translation_begin(live_translation *l, const tfm_model *model,
@@ -134,7 +147,7 @@ static inline void live_translation_begin(live_translation *l, const tfm_model *
     tfm_session_options limits;
     live_translation_limits(model, &limits);
     memset(l, 0, sizeof *l);
-    l->model = model, l->session = session, l->sure = 0.9, l->shown = 3;
+    l->model = model, l->session = session, l->sure = 0.91, l->shown = 3;
     if (decoding) l->decoding = *decoding;
     l->decoding.beam = l->decoding.n_best = l->decoding.samples = l->decoding.alternatives = 0;
     l->decoding.coverage_penalty = l->decoding.prefix_bias = 0, l->decoding.min_length = 0;
@@ -142,16 +155,7 @@ static inline void live_translation_begin(live_translation *l, const tfm_model *
     l->decoding.truncate = limits.max_source;
     l->n_forced = c->forced >= 0 || c->tgt_language_forced;
     l->most_stable = limits.max_target * 3 / 4;
-}
-
-/* Forgets the text: the next one begins. */
-static inline void live_translation_clear(live_translation *l) {
-    enum { KEPT = 1 << 16 }; /* bytes of memory that are kept */
-    text_buffer_clear(&l->source, KEPT), text_buffer_clear(&l->text, KEPT);
-    text_buffer_clear(&l->guess, KEPT);
-    l->read = l->stable = l->n_part = l->begin = l->base = 0;
-    l->words = l->n_stable = l->n_draft = l->last.n = 0;
-    l->is_guess_new = l->is_ended = 0;
+    live_translation_clear(l);
 }
 
 static inline void live_translation_free(live_translation *l) {
@@ -219,7 +223,7 @@ static inline size_t live_translation_word(const live_translation *l, size_t at)
         n = tfm_character_next(text + at, size - at, &c);
         if (character_is(c, TFM_CHARACTER_SPACE | TFM_CHARACTER_WIDE)) return at;
     }
-    return at < size || l->is_ended ? at : 0;
+    return at < size || l->is_ended || l->is_whole_words ? at : 0;
 }
 
 /* Returns whether live_translation_run has something to read. */
@@ -245,7 +249,8 @@ static inline tfm_status live_translation_spell(const live_translation *l, const
     if (!text_buffer_reserve(out, size)) return live_translation_no_memory(err);
     status =
         tfm_model_detokenize(l->model, ids, n, TFM_TEXT_FORM_TEXT, out->data, size + 1, &size, err);
-    if (status == TFM_OK) out->size = text_buffer_flatten(out->data, size, 0);
+    if (status == TFM_OK)
+        out->size = text_buffer_flatten(out->data, size, TEXT_BUFFER_FLATTEN_CONTROLS);
     return status;
 }
 
@@ -407,6 +412,17 @@ static inline tfm_status live_translation_divide(live_translation *l, size_t end
     return status;
 }
 
+/* Cuts the last word off l->spelled, because its end was not decoded. */
+static inline void live_translation_cut(live_translation *l) {
+    size_t at, n, end = 0;
+    uint32_t c, before = ' ';
+    for (at = 0; at < l->spelled.size; at += n, before = c) {
+        n = tfm_character_next(l->spelled.data + at, l->spelled.size - at, &c);
+        if (character_is_space(c) || character_is_wide(c) || character_is_wide(before)) end = at;
+    }
+    l->spelled.size = character_is_wide(before) ? at : end;
+}
+
 /* Translates the sentence so far, with the guess behind it if is_guess is 1. Only without the guess
    text becomes stable. */
 static inline tfm_status live_translation_pass(live_translation *l, int is_guess, tfm_error *err) {
@@ -432,6 +448,7 @@ static inline tfm_status live_translation_pass(live_translation *l, int is_guess
         status = live_translation_boundary(l, &n, &sure, err);
     }
     if (status != TFM_OK) return status;
+    if (!l->now.is_ended) live_translation_cut(l);
     live_translation_show(l, sure);
     if (is_guess) return status;
     l->n_stable = n;
@@ -439,16 +456,17 @@ static inline tfm_status live_translation_pass(live_translation *l, int is_guess
     return status;
 }
 
-/* Reads the next word, or all words that have come if l->is_whole_words, and translates the
-   sentence so far. After a failure the text so far stays, and the next word can be read. */
+/* Reads the next word, or with reads_all all words that have come, and translates the sentence so
+   far. After a failure the text so far stays, and the next word can be read. */
 static inline tfm_status live_translation_run(live_translation *l, tfm_error *err) {
     size_t end = live_translation_word(l, l->read), next;
     tfm_status status = TFM_OK;
+    int is_guess = l->guess.size || (l->is_guess_new && !end);
     l->is_guess_new = 0;
     if (l->source.broken || l->guess.broken || l->text.broken)
         return live_translation_no_memory(err);
     if (end) {
-        next = l->is_whole_words ? live_translation_word(l, end) : 0;
+        next = l->reads_all ? live_translation_word(l, end) : 0;
         for (l->words++; next && next - l->read < LIVE_TRANSLATION_WORD; l->words++)
             end = next, next = live_translation_word(l, end);
         status = live_translation_divide(l, end, err);
@@ -456,7 +474,7 @@ static inline tfm_status live_translation_run(live_translation *l, tfm_error *er
         if (!l->words) l->words = 1;
         if (status == TFM_OK) status = live_translation_pass(l, 0, err);
     }
-    if (status == TFM_OK && l->guess.size) status = live_translation_pass(l, 1, err);
+    if (status == TFM_OK && is_guess) status = live_translation_pass(l, 1, err);
     return status == TFM_OK && l->text.broken ? live_translation_no_memory(err) : status;
 }
 

@@ -28,6 +28,7 @@
 #include "input.h"
 #include "interrupts.h"
 #include "progress.h"
+#include "live_lines.h"
 #include "text/languages.h"
 #include "workers.h"
 #include <errno.h>
@@ -1247,7 +1248,7 @@ static void open_files(void) {
     if (opt.attention) t.picture = open_file(opt.attention, "wb");
     if (opt.output && reader_reads(&t.in.from, opt.output))
         fail("%s is input and --output", opt.output);
-    look_at_input();
+    if (!opt.live) look_at_input();
     open_output();
     t.bytes = reader_size(&t.in.from);
     t.in.n = opt.first_line - 1;
@@ -1293,6 +1294,37 @@ static void close_output(int status) {
     free(t.made.part);
 }
 
+/* Writes a message of live_lines_run. */
+static void complain_live(const char *message) { fprintf(stderr, "translate: %s\n", message); }
+
+/* Translates the input while it comes. Returns the exit status. */
+static int translate_live(void) {
+    stage *s = t.stages;
+    live_translation *l = (live_translation *)calloc(1, sizeof *l);
+    tfm_session *session = NULL;
+    tfm_session_options limits;
+    live_lines lines;
+    int64_t failures;
+    if (!l) fail("too little memory");
+    live_translation_limits(s->model, &limits);
+    limits.threads = opt.threads;
+    if (opt.f16_cache) limits.cache = TFM_DTYPE_F16;
+    if (make_session(&s->states[0], &session, &limits) != TFM_OK) fail("%s", s->states[0].err.text);
+    live_translation_begin(l, s->model, session, &s->decode);
+    memset(&lines, 0, sizeof lines);
+    lines.in = &t.in.from, lines.out = t.out, lines.complain = complain_live;
+    lines.is_json = opt.json, lines.is_terminal = !opt.output && isatty(1);
+    if (opt.input) lines.input = *opt.input == 'j' ? LIVE_LINES_JSON : LIVE_LINES_TEXT;
+    interrupts_hold(1);
+    failures = live_lines_run(&lines, l);
+    if (lines.fault) fail_writing(lines.fault);
+    if (interrupts_stopped()) interrupts_end();
+    interrupts_hold(0);
+    if (t.in.from.fault) report_fault(&t.in.from, t.in.from.fault);
+    live_translation_free(l), free(l), tfm_session_free(session);
+    return t.in.from.fault ? EXIT_USAGE : failures && !opt.keep_going ? EXIT_LINES : 0;
+}
+
 int main(int argc, char **argv) {
     static const workers_task task = {run_job, finish_window, hold_while_busy};
     int more = 1, status;
@@ -1305,6 +1337,12 @@ int main(int argc, char **argv) {
     open_model(opt.model, !opt.second);
     if (opt.second) open_model(opt.second, 1);
     open_files();
+    if (opt.live) {
+        status = translate_live();
+        close_output(status);
+        free_all();
+        return status;
+    }
     if (opt.html || opt.srt || opt.markdown || opt.wrapped) document_open(&t.in, t.whole);
     if (t.in.next) t.n_divided = (int64_t)page.m.n_divided;
     t.threads = opt.threads;
