@@ -21,9 +21,9 @@
 typedef enum live_lines_input { LIVE_LINES_ANY, LIVE_LINES_TEXT, LIVE_LINES_JSON } live_lines_input;
 enum {
     LIVE_LINES_OBJECT = 1 << 20, /* bytes of a JSON line, at most */
-    LIVE_LINES_EACH = 4000,      /* bytes of a text up to which each word has a JSON line */
-    LIVE_LINES_COLUMNS = 79,     /* of a terminal */
-    LIVE_LINES_WAIT = 200        /* milliseconds between two looks for Ctrl-C */
+    LIVE_LINES_EACH = 4000,  /* bytes of a text up to which each word has a run and a JSON line */
+    LIVE_LINES_COLUMNS = 79, /* of a terminal */
+    LIVE_LINES_WAIT = 200    /* milliseconds between two looks for Ctrl-C */
 };
 /* In seconds. A pause that ends a text is the default of transcribe --live. A program that translates
    words which came so long ago is late, and reads the others together. */
@@ -160,7 +160,7 @@ static void live_lines_failed(live_lines *s, const char *text) {
 static void live_lines_translate(live_lines *s, live_translation *l) {
     tfm_error err;
     while (live_translation_is_due(l) && !live_lines_stops(s)) {
-        l->reads_all = s->input == LIVE_LINES_JSON ||
+        l->reads_all = s->input == LIVE_LINES_JSON || l->read > LIVE_LINES_EACH ||
                        (s->has_waited && progress_now() - s->came > LIVE_LINES_LATE);
         if (live_translation_run(l, &err) != TFM_OK) live_lines_failed(s, err.text);
         live_lines_write(s, l, 0);
@@ -290,7 +290,10 @@ static void live_lines_hear(live_lines *s, live_translation *l, const char *text
         do at += tfm_character_next(text + at, size - at, &c);
         while (at < size && text[at] != ' ' && !character_is_wide(c));
         live_translation_feed(l, text + begin, at - begin), s->is_begun = 1;
-        if (!live_translation_is_sentence(l, text + at, size - at)) continue;
+        if (!live_translation_is_sentence(l, text + at, size - at)) {
+            if (l->source.size - l->read > LIVE_TRANSLATION_WORD) live_lines_translate(s, l);
+            continue;
+        }
         live_lines_end(s, l);
         for (n = at; n < size && text[n] == ' ';) at = ++n;
     }

@@ -28,7 +28,7 @@
 
    A sentence ends where tfm_sentence_next finds an end that the words after it confirm. It is then
    translated once more as a whole, behind its stable text. A sentence without an end is divided at
-   LIVE_TRANSLATION_BYTES bytes. */
+   LIVE_TRANSLATION_BYTES bytes or LIVE_TRANSLATION_WORDS words. */
 #ifndef LIVE_TRANSLATION_H
 #define LIVE_TRANSLATION_H
 
@@ -38,8 +38,9 @@
 #include <math.h>
 
 enum {
-    LIVE_TRANSLATION_BYTES = 600,  /* of a sentence without an end, at most */
-    LIVE_TRANSLATION_WORD = 200,   /* bytes of a word, at most: a longer one is divided */
+    LIVE_TRANSLATION_BYTES = 400,  /* of a sentence without an end, at most */
+    LIVE_TRANSLATION_WORDS = 60,   /* of such a sentence, at most */
+    LIVE_TRANSLATION_WORD = 100,   /* bytes of a word, at most: a longer one is divided */
     LIVE_TRANSLATION_SOURCE = 512, /* tokens of a session's source and target that are enough for */
     LIVE_TRANSLATION_TARGET = 768, /* this header, unless the model has fewer positions */
     LIVE_TRANSLATION_DRAFT = 8     /* for tfm_session_options.max_draft */
@@ -147,7 +148,7 @@ static inline void live_translation_begin(live_translation *l, const tfm_model *
     tfm_session_options limits;
     live_translation_limits(model, &limits);
     memset(l, 0, sizeof *l);
-    l->model = model, l->session = session, l->sure = 0.91, l->shown = 3;
+    l->model = model, l->session = session, l->sure = 0.92, l->shown = 3;
     if (decoding) l->decoding = *decoding;
     l->decoding.beam = l->decoding.n_best = l->decoding.samples = l->decoding.alternatives = 0;
     l->decoding.coverage_penalty = l->decoding.prefix_bias = 0, l->decoding.min_length = 0;
@@ -200,9 +201,10 @@ static inline void live_translation_feed(live_translation *l, const char *bytes,
 }
 
 /* Sets the text that may follow the source, in place of the last such text. It changes only the
-   part of l->text behind l->stable. */
+   part of l->text behind l->stable. Of a long text only the first LIVE_TRANSLATION_BYTES count. */
 static inline void live_translation_guess(live_translation *l, const char *text, size_t size) {
     l->guess.size = 0;
+    if (size > LIVE_TRANSLATION_BYTES) size = LIVE_TRANSLATION_BYTES;
     (void)live_translation_append(&l->guess, text, size);
     l->is_guess_new = 1;
 }
@@ -407,7 +409,8 @@ static inline tfm_status live_translation_divide(live_translation *l, size_t end
     while (status == TFM_OK && (at = live_translation_sentence(l, end)) > 0)
         status = live_translation_close(l, at, err);
     if (status == TFM_OK && l->begin < l->read &&
-        (end - l->begin > LIVE_TRANSLATION_BYTES || l->n_stable > l->most_stable))
+        (end - l->begin > LIVE_TRANSLATION_BYTES || l->words > LIVE_TRANSLATION_WORDS ||
+         l->n_stable > l->most_stable))
         status = live_translation_close(l, l->read, err);
     return status;
 }
@@ -497,16 +500,20 @@ static inline tfm_status live_translation_finish(live_translation *l, tfm_error 
 /* Returns whether the source ends with a sentence. next is what follows it, as far as it is known:
    without a word in it, the source is read as if an English word followed. */
 static inline int live_translation_is_sentence(live_translation *l, const char *next, size_t size) {
+    enum { ENDS = TFM_CHARACTER_STOP | TFM_CHARACTER_CLOSING | TFM_CHARACTER_OPENING, NEAR = 80 };
     tfm_text text, sentence;
-    size_t at = 0, begin = l->begin, end = l->source.size;
-    if (begin >= end) return 0;
+    size_t at, begin = l->begin, end = live_translation_trim(l, l->read, l->source.size);
+    uint32_t c = 0;
+    for (at = end; at > begin && ((unsigned char)l->source.data[--at] & 0xC0) == 0x80;) continue;
+    if (at < end) (void)tfm_character_next(l->source.data + at, end - at, &c);
+    if (!character_is(c, ENDS)) return 0; /* an opening mark may close, too: " */
+    if (size > NEAR) size = NEAR;
     l->tried.size = 0;
     text_buffer_append(&l->tried, l->source.data + begin, end - begin);
     if (live_translation_has_word(next, size)) text_buffer_append(&l->tried, next, size);
     else text_buffer_append(&l->tried, " The next", 9);
     text = tfm_text_make(l->tried.data, l->tried.size);
-    end = live_translation_trim(l, begin, end) - begin;
-    while (at < end && tfm_sentence_next(text, &at, &sentence))
+    for (at = 0, end -= begin; at < end && tfm_sentence_next(text, &at, &sentence);)
         if ((size_t)(sentence.data + sentence.size - text.data) == end) return 1;
     return 0;
 }
