@@ -383,7 +383,7 @@ static void check_together(void) {
     for (i = 0; i < N_OPTIONS && opt.live; i++)
         if (*table[i].name == '-' && table[i].marks & OPTION_GIVEN && !(table[i].marks & LIVE))
             fail("%s and --live do not go together", option_name(&table[i]));
-    if (opt.live && opt.second) fail("a second model and --live do not go together");
+    if (opt.live && opt.text) fail("a text on the command line and --live do not go together");
     if (opt.input && strcmp(opt.input, "text") && strcmp(opt.input, "json"))
         fail("--input %s: give text or json", opt.input);
     if (opt.beam && opt.n_best > opt.beam)
@@ -650,6 +650,7 @@ static void read_options(int argc, char **argv) {
                                              : NULL;
     check_together();
     find_models();
+    if (opt.live && opt.second) fail("a second model and --live do not go together");
     if (!is_open(0) && !opt.files.n && !opt.text) fail("standard input is closed");
     if (!is_open(1) && !opt.output) fail("standard output is closed");
     opt.form = opt.tokens ? TFM_TEXT_FORM_ESCAPED : TFM_TEXT_FORM_TEXT;

@@ -169,7 +169,10 @@ static void live_lines_translate(live_lines *s, live_translation *l) {
 
 /* Ends a text. */
 static void live_lines_end(live_lines *s, live_translation *l) {
+    const size_t size = l->source.size;
     tfm_error err;
+    if (size && l->source.data[size - 1] == '\r' && l->begin < size && l->read < size)
+        l->source.size--; /* a line of Windows */
     if (live_translation_finish(l, &err) != TFM_OK) live_lines_failed(s, err.text);
     live_lines_write(s, l, 1);
     live_translation_clear(l);

@@ -46,6 +46,7 @@ for option in "--beam 2" --document --html --srt "--column 1" --tokens "--prefix
     check "$option" "translate: ${option%% *} and --live do not go together" "$(refused --live $option)"
 done
 check "a second model" "translate: a second model and --live do not go together" "$(refused $model --live)"
+check "a text as operand" "translate: a text on the command line and --live do not go together" "$(refused 'Guten Tag.' --live)"
 check "--json without --live" "translate: --json needs --live" "$(refused --json)"
 check "--input without --live" "translate: --input needs --live" "$(refused --input text)"
 check "--input with another word" "translate: --input xml: give text or json" "$(refused --live --input xml)"

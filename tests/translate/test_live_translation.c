@@ -171,6 +171,11 @@ static void check_text(void) {
     CHECK(strstr(seen.texts.data, expected) != NULL,
           "a word alone has the translation that it has without --live: %s", expected);
     text.size = 0;
+    append(&text, "Danke.\r\nDer Hund schl\xC3\xA4"
+                  "ft. \r\n\r\n");
+    check_cuttings("lines of Windows", &text, LIVE_LINES_TEXT, 3);
+    CHECK(!strstr(output.data, "\\u000d"), "a carriage return is no part of a line");
+    text.size = 0;
     for (i = 0; i < N; i++) append(&text, sentences[i]), append(&text, " ");
     check_cuttings("one line of several sentences", &text, LIVE_LINES_TEXT, 1);
     CHECK(seen.lines > 80, "a line of JSON for each word: %d", seen.lines);
