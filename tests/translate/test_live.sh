@@ -15,19 +15,19 @@ check "no input, no output" "0 " "$($translate $model --live < /dev/null > $dir/
 # A source that stalls: what is stable is written before the line ends. Ctrl-C ends the text.
 mkfifo $dir/fifo
 if env --default-signal=INT true 2> /dev/null; then
-    env --default-signal=INT $translate $model --live < $dir/fifo > $dir/out 2> $dir/err &
+    env --default-signal=INT $translate $model --live < $dir/fifo > $dir/stalled 2> $dir/err &
     pid=$!
     exec 4> $dir/fifo
     printf 'Der Zug hatte gestern wieder zwanzig Minuten Versp' >&4
     i=0
-    while [ ! -s $dir/out ] && [ $i -lt 100 ]; do sleep 0.1; i=$((i + 1)); done
-    check "a source that stalls: stable words are written" "yes 0" "$([ -s $dir/out ] && echo yes) $(wc -l < $dir/out | tr -d ' ')"
-    cp $dir/out $dir/early
+    while [ ! -s $dir/stalled ] && [ $i -lt 200 ]; do sleep 0.1; i=$((i + 1)); done
+    check "a source that stalls: stable words are written" "yes 0" "$([ -s $dir/stalled ] && echo yes) $(wc -l < $dir/stalled | tr -d ' ')"
+    cp $dir/stalled $dir/early
     kill -INT $pid
     wait $pid 2> /dev/null && status=0 || status=$?
     exec 4>&-
     check "Ctrl-C: the text is ended, behind what was written" "130 1 $(cat $dir/early)" \
-        "$status $(wc -l < $dir/out | tr -d ' ') $(head -c "$(wc -c < $dir/early | tr -d ' ')" $dir/out)"
+        "$status $(wc -l < $dir/stalled | tr -d ' ') $(head -c "$(wc -c < $dir/early | tr -d ' ')" $dir/stalled)"
 else skip 2 "env has no --default-signal"; fi
 for i in 1 2 3 4 5 6 7 8 9 10; do cat $dir/line; done > $dir/lines
 check "a reader that leaves ends the program" "1" "$($translate $model --live < $dir/lines | head -n 1 | wc -l | tr -d ' ')"
