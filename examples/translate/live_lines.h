@@ -1,5 +1,5 @@
-/* live_lines.h: translates lines while they come, and writes each word of the translation as soon as
-   it is stable.
+/* live_lines.h: translates lines while they come, and writes each word of the translation as soon
+   as it is stable.
 
        live_lines lines = {0};
        lines.in = &stream, lines.out = stdout;
@@ -25,8 +25,8 @@ enum {
     LIVE_LINES_COLUMNS = 79, /* of a terminal */
     LIVE_LINES_WAIT = 200    /* milliseconds between two looks for Ctrl-C */
 };
-/* In seconds. A pause that ends a text is the default of transcribe --live. A program that translates
-   words which came so long ago is late, and reads the others together. */
+/* In seconds. The pause that ends a text is the default of transcribe --live. A program that
+   translates words which came so long ago is late, and reads the others together. */
 static const double LIVE_LINES_PAUSE = 0.6, LIVE_LINES_LATE = 1;
 
 typedef struct live_lines {
@@ -98,8 +98,8 @@ static size_t live_lines_fit(const char *text, size_t size, int columns, int *ta
     return at;
 }
 
-/* Writes new stable text to a terminal, and the guess in grey behind it. s->shown is the stable text
-   of the terminal's last line, which is written again in place. */
+/* Writes new stable text to a terminal, and the guess in grey behind it. s->shown is the stable
+   text of the terminal's last line, which is written again in place. */
 static void live_lines_show(live_lines *s, const live_translation *l) {
     const char *text = l->text.data + s->written;
     size_t size = l->stable - s->written, n;

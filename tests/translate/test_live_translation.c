@@ -1,5 +1,5 @@
-/* Live translation: no word of stable text is taken back, the output does not depend on how the bytes
-   come, and input that nobody should write takes a proportionate time. */
+/* Live translation: no word of stable text is taken back, the output does not depend on how the
+   bytes come, and input that nobody should write takes a proportionate time. */
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200809L /* sigaction */
 #endif
