@@ -1,8 +1,8 @@
 /* Translates texts as if they came word by word. For each line of FILE, a source and a reference
    with a tab between, prints a line of fields with tabs between: the words of the source, the
-   stable words of the translation behind each of them, the translation of the whole source, the live
-   translation, the reference, and for each word the CPU time of its run divided by that of the
-   whole source. For tests/translate/time_live.py:
+   stable words of the translation behind each of them, the translation of the whole source, the
+   live translation, the reference, and for each word the CPU time of its run divided by that of
+   the whole source. For tests/translate/time_live.py:
 
        live_translation MODEL FILE [SURE] */
 #define _POSIX_C_SOURCE 200809L
