@@ -47,7 +47,6 @@ typedef enum th_kind {
 struct th_paragraphs {
     paragraph p;
     int how;
-    tfm_session *reader;
     text_buffer sources, ends, out;
 };
 
