@@ -275,3 +275,5 @@ def test_what_stands_around_sentences_stays(port):
             assert response.read() == done.stdout
         said = [line.removeprefix("translate: ") for line in done.stderr.decode().splitlines()]
         assert answer.get("notes", []) == said and bool(said) != bool(fields)
+    assert send(port, "a.txt", b"viel " * 600, plain="true")[1]["notes"] == ["a sentence that is too long for the model"]
+    assert send(port, "a.txt", b"viel " * 600)[1]["notes"] == ["1 sentence divided, because it has no end in sight"]
