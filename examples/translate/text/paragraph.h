@@ -15,8 +15,8 @@
    A part without paragraph_put stays as it is. The text must stay in memory until paragraph_join.
 
    A program that translates by two models, or whose sentences are those of a document, does it in
-   two steps. paragraph_read with PARAGRAPH_DIVIDED finds the sentences of a text, and for each model
-   paragraph_read_one takes a sentence apart. */
+   two steps. paragraph_read with PARAGRAPH_DIVIDED finds the sentences of a text, and for each
+   model paragraph_read_one takes a sentence apart. */
 #ifndef PARAGRAPH_H
 #define PARAGRAPH_H
 
@@ -78,7 +78,7 @@ static inline paragraph_part *paragraph_add(paragraph *p) {
     }
     part = &p->parts[p->n++];
     part->between.size = part->kept[0].size = part->kept[1].size = part->sentence.size = 0;
-    part->source.size = 0, part->is_divided = part->is_translated = 0;
+    part->source.size = 0, part->is_divided = part->is_copied = part->is_translated = 0;
     text_buffer_clear(&part->labelled, MOST), text_buffer_clear(&part->made, MOST);
     return part;
 }
@@ -148,9 +148,9 @@ static inline int paragraph_read_one(paragraph *p, const char *text, size_t size
 /* Returns what the model gets for a part; its size is 0 if there is nothing to translate. */
 static inline tfm_text paragraph_source(const paragraph *p, size_t i) { return p->parts[i].source; }
 
-/* Takes the translation of a part: text [size], with its alignment as around_put describes it; n may
-   be 0. ends, begins and source_ends become those of what the part has in the text's translation,
-   without kept[0], and of the sentence. */
+/* Takes the translation of a part: text [size], with its alignment as around_put describes it; n
+   may be 0. ends, begins and source_ends become those of what the part has in the text's
+   translation, without kept[0], and of the sentence. */
 static inline void paragraph_put(paragraph *p, size_t i, const char *text, size_t size, size_t n,
                                  size_t *ends, size_t *begins, size_t *source_ends) {
     paragraph_part *part = &p->parts[i];
