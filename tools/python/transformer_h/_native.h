@@ -64,8 +64,8 @@ static int32_t counted_tokens(void *user, const char *own, size_t size) {
                : MOST;
 }
 
-/* Returns what takes texts apart, or NULL if there is no memory; th_paragraphs_free frees it. labels:
-   a text may begin with >>code<<. language, which may be NULL, must stay in memory. */
+/* Returns what takes texts apart, or NULL if there is no memory; th_paragraphs_free frees it.
+   labels: a text may begin with >>code<<. language, which may be NULL, must stay in memory. */
 static void *th_paragraphs_make(int how, int labels, const char *language) {
     struct th_paragraphs *t = (struct th_paragraphs *)calloc(1, sizeof *t);
     if (!t) return NULL;
@@ -147,15 +147,16 @@ static int th_paragraphs_read(void *texts, const char *text, const int64_t *ends
     return !t->sources.broken && !t->ends.broken;
 }
 
-/* Returns the sources of the texts that are not TH_AS_IS, one after another, and where each ends. */
+/* Returns the sources of the texts that are not TH_AS_IS, one after another, and where each ends.
+   */
 static const char *th_paragraphs_sources(const void *texts, size_t *size, const size_t **ends) {
     const struct th_paragraphs *t = (const struct th_paragraphs *)texts;
     *size = t->sources.size, *ends = (const size_t *)(const void *)t->ends.data;
     return t->sources.data;
 }
 
-/* Puts the translation of part i into its place. tokens [n] are those of the translation, and become
-   those of the text. Returns 0 if there is no memory. */
+/* Puts the translation of part i into its place. tokens [n] are those of the translation, and
+   become those of the text. Returns 0 if there is no memory. */
 static int put_translation(paragraph *p, size_t i, const char *text, size_t size,
                            markup_token *tokens, size_t n) {
     size_t k, *at = n ? (size_t *)malloc(3 * n * sizeof *at) : NULL;
@@ -173,11 +174,11 @@ static int put_translation(paragraph *p, size_t i, const char *text, size_t size
     return 1;
 }
 
-/* Returns a text, which was read before, with translations in the places of its sources. Translation
-   i of n ends at byte ends[i] of made; ends[i] is -1 if its source stays. tokens [n_tokens], which
-   may be NULL, are those of a text of one source, and become those of the text. is_partial: the text
-   ends with the last translation. The result has *n_out bytes and stays in memory until the next
-   call; NULL: there is no memory. */
+/* Returns a text, which was read before, with translations in the places of its sources.
+   Translation i of n ends at byte ends[i] of made; ends[i] is -1 if its source stays. tokens
+   [n_tokens], which may be NULL, are those of a text of one source, and become those of the text.
+   is_partial: the text ends with the last translation. The result has *n_out bytes and stays in
+   memory until the next call; NULL: there is no memory. */
 static const char *th_paragraphs_join(void *texts, const char *text, size_t size, const char *made,
                                       const int64_t *ends, size_t n, void *tokens, size_t n_tokens,
                                       int is_partial, size_t *n_out) {
@@ -330,9 +331,9 @@ typedef struct th_suspect {
     double characters;
 } th_suspect;
 
-/* Fills one th_suspect for each row: a source, of which row i ends at byte ends[i], and the first of
-   its hypotheses. Hypothesis k is of row h[k].row, and its text ends at byte h[k].end of texts.
-   Returns the number of suspects. */
+/* Fills one th_suspect for each row: a source, of which row i ends at byte ends[i], and the first
+   of its hypotheses. Hypothesis k is of row h[k].row, and its text ends at byte h[k].end of
+   texts. Returns the number of suspects. */
 static int32_t th_suspects(const char *sources, const int64_t *ends, int32_t rows,
                            const th_hypothesis *h, int32_t n, const char *texts, double penalty,
                            th_suspect *suspects) {
