@@ -97,10 +97,13 @@ static int kind_of_text(const struct th_paragraphs *t, const char *text, size_t 
     uint32_t c = ' ';
     if (t->how != TH_ONE) {
         if (t->how == TH_DOCUMENT) return TH_CHANGED;
-        return !t->p.n || (t->p.n == 1 && part->source.size && !part->kept[0].size &&
-                           !part->kept[1].size)
+        if (!t->p.n) return TH_AS_IS;
+        if (t->p.n > 1 || !part->source.size || part->kept[0].size || part->kept[1].size)
+            return TH_CHANGED;
+        return t->p.mode == PARAGRAPH_PLAIN || part->sentence.size == size ||
+                       !around_has_letter(part->sentence.data, part->sentence.size)
                    ? TH_AS_IS
-                   : TH_CHANGED;
+                   : TH_CHANGED; /* whitespace around letters is not given to the model */
     }
     if (!part->source.size) {
         for (i = 0; i < size && character_is_space(c);)
