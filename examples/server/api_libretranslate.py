@@ -1,14 +1,15 @@
 """LibreTranslate's paths: https://docs.libretranslate.com"""
 
 import re
+from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
 from endpoints import Endpoint
 from files import FORMATS
 from models import Refused, cut, name
-from service import answer, apart, size_of, word
-from transformer_h import Document
+from service import answer, apart, flag, size_of, word
+from transformer_h import Counts, Document
 
 
 class LibreTranslate:
@@ -22,10 +23,10 @@ class LibreTranslate:
     def endpoints(self):
         text = "source! target! api_key"
         return (
-            Endpoint("/translate", "POST", self.translate, "Translates texts.", f"q! {text} format alternatives sentences",
-                     "translatedText! alternatives detectedLanguage way"),
+            Endpoint("/translate", "POST", self.translate, "Translates texts.", f"q! {text} format alternatives sentences plain",
+                     "translatedText! alternatives detectedLanguage way counts"),
             Endpoint("/detect", "POST", self.detect, "Finds out in which language a text is.", "q! api_key", ["language! confidence!"]),
-            Endpoint("/translate_file", "POST", self.translate_file, "Translates a document.", f"file! {text} progress",
+            Endpoint("/translate_file", "POST", self.translate_file, "Translates a document.", f"file! {text} progress plain",
                      "translatedFileUrl! notes", is_upload=True),
             Endpoint("/progress/{id}", "GET", self.progress, "Says how far a document is.", "",
                      "status! seconds_remaining sentences sentences_done"),
@@ -66,8 +67,10 @@ class LibreTranslate:
             source = self.languages.code(source)
             self.languages.find(source, target)  # refuses bad languages, even if there is no text
         sources = [code for code, _ in detected] if detected else [source] * len(texts)
+        tally = Counter()
         found = await self.server.translated(request, texts, sources, target, alternatives, "q" if one else "q[{}]",
-                                             kind, sentences=None if sentences == "default" else sentences)
+                                             kind, sentences=None if sentences == "default" else sentences, plain=flag(given, "plain"),
+                                             tally=tally)
         content = {"translatedText": [each[0] for each in found]}
         if alternatives:
             content["alternatives"] = [each[1:] for each in found]
@@ -76,14 +79,18 @@ class LibreTranslate:
         ways = [self.languages.through(each, target) for each in sources]
         if any(ways):
             content["way"] = ways
-        return await apart(size_of(texts), answer, {key: each[0] for key, each in content.items()} if one else content)
+        content = {key: each[0] for key, each in content.items()} if one else content
+        if any(tally.values()):
+            content["counts"] = {name: tally[name] for name in Counts.__slots__}
+        return await apart(size_of(texts), answer, content)
 
     async def translate_file(self, request):
         given, name, data = await self.files.received(request)
         source, target = word(given, "source"), self.languages.code(word(given, "target"))
         with self.files.hold(data), self.files.followed(given.get("progress")) as progress:
             data, source, _, left = await self.files.translated(
-                request, name, data, None if source == "auto" else self.languages.code(source), target, progress=progress)
+                request, name, data, None if source == "auto" else self.languages.code(source), target, progress=progress,
+                plain=flag(given, "plain"))
             name = f"{Path(name).stem}_{target}{Path(name).suffix}"
             place = request.base_url.replace(path=f"/download_file/{self.files.keep(name, data)}/{quote(name)}")
             return answer({"translatedFileUrl": str(place), **({"notes": left} if left else {})})

@@ -10,10 +10,10 @@ import heapq
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 
 from models import Refused
-from transformer_h import Error, Status
+from transformer_h import Counts, Error, Status
 
 MOST_COST = 8192  # a batch of this cost gets no more sentences, because everybody waits until it ends
 
@@ -47,6 +47,7 @@ class Work:
         for i, (_, need) in enumerate(places):
             self.lanes[key, need].append(i)
         self.results = [None] * len(places)
+        self.notes = [()] * len(places)  # in which lists of Counts a sentence is
         self.left = self.untaken = len(places)
         self.counts = None  # how many sentences count against the client's limit at most; None: all
         self.client = self.done = None  # see Queue.add
@@ -55,6 +56,10 @@ class Work:
     def results_of_all(self):
         """Returns a result for each sentence, also for those that were there twice."""
         return [self.results[i] for i in self.numbers]
+
+    def tally(self):
+        """Returns how many sentences are in each list of Counts."""
+        return Counter(name for i in self.numbers for name in self.notes[i])
 
     def load(self):
         return self.left if self.counts is None else min(self.left, self.counts)
@@ -218,12 +223,18 @@ class Queue:
                 self.loop.call_soon_threadsafe(self.deliver, live, results)
 
     def translate(self, key, batch):
-        (translator, source, target, n_best, terms), aligned = key
-        beam = self.options.beam
-        return translator.model.translate(
-            [work.sentences[i] for work, i in batch], batch=self.options.batch, on_error="return", sentences="whole",
+        (translator, source, target, n_best, terms, plain), aligned = key
+        beam, counts = self.options.beam, Counts()
+        results = translator.model.translate(
+            [work.sentences[i] for work, i in batch], batch=self.options.batch, on_error="return", plain=plain, lang=target, counts=counts,
             max_source=self.options.max_source, beam=beam and max(beam, n_best or 1), n_best=n_best,
-            terms=terms or translator.terms.get((source, target)), aligned=bool(aligned), **translator.told(source, target))
+            terms=terms or translator.terms.get((source, target)), aligned=bytes([aligned]) * len(batch),
+            **translator.told(source, target))
+        for name in Counts.__slots__:
+            for number in getattr(counts, name):
+                work, i = batch[number]
+                work.notes[i] += name,
+        return results
 
     @staticmethod
     def deliver(batch, results):

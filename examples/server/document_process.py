@@ -7,8 +7,8 @@ Both directions have frames: 8 bytes of length, then JSON or bytes.
 
     server: {"name", "most", "most_text", "target": the language of the translation}, the document
     process: {"characters", "sample"}: the number of characters, and text from which the language can be detected
-    server: {"steps", "sentences": "split" or "whole"}
-    process, for each step: {"count": the number of sentences}; then the sentences in parts. The next part comes before the answer to
+    server: {"steps", "sentences": "split" or "whole", "plain": whether what stands around sentences is given to the model}
+    process, for each step: {"count": the number of sentences, "divided": how many of them are too long for a model}; then the sentences in parts. The next part comes before the answer to
         the one before it is read, so that the server always has some.
     process, for each part: {"sentences"}; then a byte for each sentence: 1 if its translation must be aligned
     server, for each part: {"translations", "sizes"}: null for a sentence that is too long and stays as it is, and the number of bytes
@@ -107,8 +107,8 @@ def run(File, Document, Documents, Aligned):
     send({"characters": sum(map(len, file.texts)), "sample": sample(file, Document)})
     asked, texts = json.loads(receive()), file.texts
     for _ in range(asked["steps"]):
-        documents = Documents(texts, file.format, asked["sentences"])
-        send({"count": len(documents.sentences)})
+        documents = Documents(texts, file.format, asked["sentences"], asked["plain"])
+        send({"count": len(documents.sentences), "divided": sum(documents.divided)})
         made = translated(documents, Aligned)
         found = iter(made)
         joined = []

@@ -11,7 +11,7 @@ import secrets
 import signal
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -22,7 +22,7 @@ from service import ASKING, apart, disconnected, parts_of
 from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from transformer_h import Aligned, Error
+from transformer_h import Aligned, Counts, Error
 from transformer_h.documents import ARCHIVES, READ_AS, SUFFIXES, etree
 from transformer_h.kinds import kind_of
 from turns import Turns
@@ -143,14 +143,14 @@ class Files:
             raise Refused(503, "the server has too many documents", 10)
         return Held(self, len(data))
 
-    async def translated(self, request, name, data, source, target, terms=None, progress=None):
+    async def translated(self, request, name, data, source, target, terms=None, progress=None, plain=False):
         """Returns the translated document, its source language, its number of characters and what stays as it is. source
         may be None, then it is found out. request is None if nobody waits for the answer."""
         async def at_its_turn():
             asking, began = ASKING.get(), time.perf_counter()
             async with self.turns.turn(asking.client):
                 asking.waited += time.perf_counter() - began
-                task = asyncio.ensure_future(self.work(name, data, source, target, terms, progress or Progress()))
+                task = asyncio.ensure_future(self.work(name, data, source, target, terms, progress or Progress(), plain))
                 try:
                     await asyncio.wait({task}, timeout=self.options.file_timeout)  # not wait_for, which may lose a cancellation
                     if task.done():
@@ -172,7 +172,7 @@ class Files:
             work.cancel()
             await asyncio.wait({work})  # its process has ended then
 
-    async def work(self, name, data, source, target, terms, progress):
+    async def work(self, name, data, source, target, terms, progress, plain):
         async with Process(self.options, self.server.metrics) as process:
             await process.send({"name": name, "most": 8 * self.options.file_limit, "most_text": self.options.file_text_limit, "target": target})
             await process.send(b"." + data)
@@ -180,30 +180,36 @@ class Files:
             if source is None:
                 source = (await self.server.detected([about["sample"]], target))[0][0][0]
             way = self.languages.find(source, target)
-            await process.send({"steps": len(way), "sentences": self.server.word(source, target)})
+            rule, tally = self.server.word(source, target), Counter()
+            plain = self.server.is_plain(source, target, rule, plain)
+            await process.send({"steps": len(way), "sentences": rule, "plain": plain})
             for i, step in enumerate(way):
-                count = json.loads(await process.receive())["count"]
+                begun = json.loads(await process.receive())
+                count, tally["divided"] = begun["count"], tally["divided"] + begun["divided"]
                 progress.began, progress.total = progress.began or time.monotonic(), progress.done + count * (len(way) - i)
-                await self.step(process, step, count, await terms(source) if terms and step is way[-1] else None, progress)
-            left = json.loads(await process.receive())["left"]
+                given = await terms(source) if terms and step is way[-1] else None
+                await self.step(process, (*step, None, given, plain), count, progress, tally)
+            left = [*json.loads(await process.receive())["left"], *said(tally)]
             made = (await process.receive())[1:]
         self.server.metrics.characters.inc(about["characters"])
         return made, source, about["characters"], left
 
-    async def step(self, process, step, count, terms, progress):
-        """Translates the sentences of a document, which come in parts."""
+    async def step(self, process, key, count, progress, tally):
+        """Translates the sentences of a document, which come in parts. key: of their Works."""
         tasks = deque()
         try:
             while count or tasks:
                 while count and len(tasks) < CHUNKS:
                     sentences, needs = json.loads(await process.receive())["sentences"], (await process.receive())[1:]
-                    work = Work((*step, None, terms), sentences, needs, keeps_long=True)
+                    work = Work(key, sentences, needs, keeps_long=True)
                     progress.works.append(work)
                     tasks.append((work, asyncio.ensure_future(
                         self.server.done(None, work, self.options.file_timeout, is_document=True))))
                     count -= len(sentences)
                 made = await tasks[0][1]
-                progress.works.remove(tasks.popleft()[0])
+                work = tasks.popleft()[0]
+                progress.works.remove(work)
+                tally.update(work.tally())
                 progress.done += len(made)
                 tokens = [one.tokens if isinstance(one, Aligned) else b"" for one in made]
                 await process.send({"translations": [None if isinstance(one, Error) else one for one in made],
@@ -237,6 +243,14 @@ class Files:
         # "attachment", so that a browser does not show a page of somebody else as the server's
         return Response(found[2], media_type="application/octet-stream", headers={
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(found[1])}", "Cache-Control": "no-store"})
+
+
+def said(tally):
+    """Returns the words of `translate` about sentences that were not translated as others."""
+    counts = Counts()
+    for name in Counts.__slots__:
+        getattr(counts, name).extend([0] * tally[name])
+    return [str(counts)] if str(counts) else []
 
 
 class Usage(NamedTuple):

@@ -13,6 +13,7 @@ import re
 import signal
 import time
 from bisect import bisect_right
+from collections import Counter
 from itertools import accumulate
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -31,6 +32,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 from transformer_h import Document, Error, Terms
+from transformer_h.markup import is_copied
 
 LEFT = 499  # status of a request whose client has left
 JOBS = "/v2/document",  # whose work goes on after the answer
@@ -304,37 +306,45 @@ class Server:
         return given or self.options.sentences or ("whole" if whole else "split")
 
     async def translated(self, request, texts, sources, target, alternatives=0, where="q[{}]", format="text", terms=None,
-                         sentences=None):
+                         sentences=None, plain=False, tally=None):
         """Returns a list with the translations of each text, the best first: at most 1 + alternatives, and
         none equal. sources: the language of each text. where: the name of text {} in messages. format: one of
-        Document.FORMATS. terms: the Terms of each source, if the request has some. sentences: "split", "whole" or None."""
+        Document.FORMATS. terms: the Terms of each source, if the request has some. sentences: "split", "whole" or None.
+        plain: what stands around sentences is given to the model, too. tally: a Counter, which gets the lengths of Counts; on a way
+        through another language those of both models."""
         found = [[] for _ in texts]
         for source in dict.fromkeys(sources):
             rows = [i for i, each in enumerate(sources) if each == source]
             some = await self.translated_from(request, [texts[i] for i in rows], source, target, alternatives,
                                               lambda i: where.format(rows[i]), format, (terms or {}).get(source),
-                                              self.word(source, target, sentences))
+                                              self.word(source, target, sentences), plain, Counter() if tally is None else tally)
             for i, translations in zip(rows, some):
                 found[i] = translations
         self.metrics.characters.inc(sum(map(len, texts)))
         return found
 
-    async def translated_from(self, request, texts, source, target, alternatives, where, format, terms, rule):
+    def is_plain(self, source, target, rule, plain):
+        """Returns whether the models of a way get sentences as they are: the first model, and what the request says, decide."""
+        return plain or rule == "whole" or self.languages.find(source, target)[0][0].model.config["sentences"] != "split"
+
+    async def translated_from(self, request, texts, source, target, alternatives, where, format, terms, rule, plain, tally):
         *before, last = self.languages.find(source, target)
-        size = size_of(texts)
+        size, plain = size_of(texts), self.is_plain(source, target, rule, plain)
 
         def read(texts):
-            documents = [document_of(text, format, rule) for text in texts]
+            documents = [document_of(text, format, rule, plain) for text in texts]
+            tally["divided"] += sum(one.divided for one in documents)
             return documents, *sentences_of(documents)
 
         async def run(step, sentences, needs, n_best=None, terms=None):
-            work = await apart(size, Work, (*step, n_best, terms), sentences, needs)
+            work = await apart(size, Work, (*step, n_best, terms, plain), sentences, needs)
             try:
                 results = await self.done(request, work, self.options.timeout)
             except Faulty as e:
                 text = bisect_right(list(accumulate(len(one.sentences) for one in documents)), e.at)
                 raise Refused(e.status, f"{where(text)}: {e.message}") from None
-            return results
+            tally.update(work.tally())
+            return results if format != "text" else [own(one, source) for one, source in zip(results, sentences)]
 
         def joined(results):
             found = iter(results)
@@ -378,14 +388,21 @@ class Server:
         return await apart(len(work.numbers), work.results_of_all)
 
 
+def own(result, sentence):
+    """Returns the result of a sentence, which is the sentence itself if it stays as it is."""
+    if isinstance(result, list):
+        return [each._replace(text=own(each.text, sentence)) for each in result]
+    return sentence if is_copied(result) else result
+
+
 def size_of(texts):
     return sum(map(len, texts))
 
 
-def document_of(text, format, sentences="split"):
+def document_of(text, format, sentences="split", plain=False):
     """Returns a Document; refuses subtitles without times."""
     try:
-        return Document(text, format, sentences=sentences)
+        return Document(text, format, sentences=sentences, plain=plain)
     except ValueError as e:
         raise Refused(400, str(e)) from None
 
@@ -447,6 +464,14 @@ def word(given, key, default=None):
     if not isinstance(value, str):
         raise Refused(400, f"Invalid request: {key} is not a text")
     return value
+
+
+def flag(given, key):
+    """Returns a parameter that is true or false; a form has a word for it."""
+    value = str(given.get(key, False)).lower()
+    if value not in ("true", "1", "false", "0", "", "none"):
+        raise Refused(400, f"Invalid request: {key} is neither true nor false")
+    return value in ("true", "1")
 
 
 async def disconnected(request):

@@ -305,7 +305,32 @@ static void lengths(void) {
     free(text), around_free(&s);
 }
 
+/* A piece ends between characters, also behind one whose last byte looks like a space: A0 or 85. */
+static void borders(void) {
+    static const char *const units[] = {"voilà ", "Å ", "a\xC2\xA0 ", "Ġ "};
+    char text[8000];
+    size_t i, n, k;
+    int flags;
+    SECTION("ends of pieces");
+    for (i = 0; i < 4; i++)
+        for (flags = 0; flags <= AROUND_ONE; flags += AROUND_ONE) {
+            around_reader r;
+            around_piece p;
+            for (n = 0; n < sizeof text - 20; n += strlen(units[i]))
+                memcpy(text + n, units[i], strlen(units[i]));
+            memset(&r, 0, sizeof r);
+            r.text = text, r.size = n, r.flags = flags;
+            for (k = 0; around_next(&r, &p); k++) {
+                const size_t end = (size_t)(p.text - text) + p.size;
+                const size_t last = strlen(units[i]) - 1; /* the bytes of a word */
+                if (end % (last + 1) != (i == 2 ? 1 : last)) break;
+            }
+            CHECK(r.at + 4 >= n && (flags ? k == 1 : k > 1), "%zu %d: %zu pieces", i, flags, k);
+        }
+}
+
 int main(void) {
+    borders();
     pieces();
     only_text();
     inside();

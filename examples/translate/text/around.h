@@ -670,16 +670,30 @@ static size_t around_long_word(const char *text, size_t at, size_t end) {
 /* Returns whether a part of a long sentence is no text of a language: it has no letter, or most
    of its words have digits, as a table of numbers has them. */
 static int around_is_data(const char *text, size_t size) {
-    size_t i, words = 0, numbers = 0;
+    size_t i, n, words = 0, numbers = 0;
     int has_digit = 0;
-    for (i = 0; i <= size; i++) {
-        if (i < size && !character_is_space((unsigned char)text[i])) {
+    uint32_t c = 0;
+    for (i = 0; i <= size; i += n) {
+        n = i < size ? tfm_character_next(text + i, size - i, &c) : 1;
+        if (i < size && !character_is_space(c)) {
             has_digit |= protect_is_digit((unsigned char)text[i]);
             continue;
         }
         words++, numbers += (size_t)has_digit, has_digit = 0;
     }
     return 2 * numbers > words || !around_has_letter(text, size);
+}
+
+/* Returns the end of a text without the whitespace at its end. */
+static size_t around_trim(const char *text, size_t begin, size_t end) {
+    uint32_t c;
+    size_t n;
+    for (; end > begin; end -= n) {
+        for (n = 1; n < 4 && n < end - begin && ((unsigned char)text[end - n] & 0xC0) == 0x80;) n++;
+        (void)tfm_character_next(text + end - n, n, &c);
+        if (!character_is_space(c)) break;
+    }
+    return end;
 }
 
 /* Sets the piece from byte `from` to byte `end` of the text, whose sentence begins at byte
@@ -719,7 +733,7 @@ static int around_next_part(around_reader *r, around_piece *p, size_t from, size
         if (stop >= end) return 0;
         r->parts--;
     }
-    for (n = stop; n > begin && character_is_space((unsigned char)r->text[n - 1]);) n--;
+    n = around_trim(r->text, begin, stop);
     p->is_copied = around_is_data(r->text + begin, n - begin);
     p->is_divided = !p->is_copied && !r->is_divided;
     r->is_divided |= p->is_divided;
@@ -742,9 +756,7 @@ static inline int around_next(around_reader *r, around_piece *p) {
     from = at;
     begin = from + (r->parts ? 0 : around_label(r->text + from, r->size - from, r->flags));
     if (r->flags & AROUND_ONE) {
-        for (end = r->size; end > begin && character_is_space((unsigned char)r->text[end - 1]);)
-            end--;
-        r->end = end;
+        r->end = end = around_trim(r->text, begin, r->size);
     } else if (r->end <= begin) {
         at = begin, r->parts = 0;
         if (!tfm_sentence_next(text, &at, &sentence)) {

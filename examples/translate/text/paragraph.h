@@ -12,7 +12,11 @@
        paragraph_join(&p, &out);
        paragraph_free(&p);
 
-   A part without paragraph_put stays as it is. Keep the text in memory until paragraph_join. */
+   A part without paragraph_put stays as it is. The text must stay in memory until paragraph_join.
+
+   A program that translates by two models, or whose sentences are those of a document, does it in
+   two steps. paragraph_read with PARAGRAPH_DIVIDED finds the sentences of a text, and for each
+   model paragraph_read_one takes a sentence apart. */
 #ifndef PARAGRAPH_H
 #define PARAGRAPH_H
 
@@ -25,15 +29,23 @@ typedef struct paragraph_part {
     tfm_text sentence;     /* the sentence; empty: there is nothing but kept text */
     text_buffer labelled;  /* the sentence with the text's >>code<< before it, if it needs one */
     around_sentence inner; /* what is taken out of the sentence */
-    int is_source;         /* it has text for the model: inner.clean */
+    tfm_text source;       /* what the model gets; empty: there is nothing to translate */
     int is_divided;        /* the first part of a sentence that was too long for a model */
     int is_copied;         /* a word that is too long, or data */
     int is_translated;     /* paragraph_put was called: `made` is the translation */
     text_buffer made;
 } paragraph_part;
 
+/* What paragraph_read does with a text. */
+enum {
+    PARAGRAPH_ALL,     /* keeps what is around sentences, and takes out what is in them */
+    PARAGRAPH_DIVIDED, /* keeps what is around sentences */
+    PARAGRAPH_PLAIN    /* finds sentences as tfm_sentence_next does, and nothing else */
+};
+
 typedef struct paragraph {
     int flags;            /* of around_reader */
+    int mode;             /* PARAGRAPH_ALL ... */
     int labels;           /* the text may begin with >>code<<, which each sentence gets */
     const char *language; /* of the translation, or NULL: decides about quotation marks */
     around_counter count; /* tokens of a word, for sentences in capitals; NULL: no words change */
@@ -66,25 +78,37 @@ static inline paragraph_part *paragraph_add(paragraph *p) {
     }
     part = &p->parts[p->n++];
     part->between.size = part->kept[0].size = part->kept[1].size = part->sentence.size = 0;
-    part->is_source = part->is_divided = part->is_translated = 0;
+    part->source.size = 0, part->is_divided = part->is_copied = part->is_translated = 0;
     text_buffer_clear(&part->labelled, MOST), text_buffer_clear(&part->made, MOST);
     return part;
 }
 
 /* Sets what the model gets for a part. Returns 0 if there is no memory. */
 static inline int paragraph_take(paragraph *p, paragraph_part *part, tfm_text label) {
-    const char *text = part->sentence.data;
-    size_t size = part->sentence.size;
-    if (!around_has_letter(text, size)) return 1;
+    tfm_text text = part->sentence;
+    if (p->mode == PARAGRAPH_ALL ? !around_has_letter(text.data, text.size) : !text.size) return 1;
     if (label.size) {
         text_buffer_append(&part->labelled, label.data, label.size);
-        text_buffer_append(&part->labelled, text, size);
+        text_buffer_append(&part->labelled, text.data, text.size);
         if (part->labelled.broken) return 0;
-        text = part->labelled.data, size = part->labelled.size;
+        text = tfm_text_make(part->labelled.data, part->labelled.size);
     }
-    part->is_source = around_take(&part->inner, text, size);
+    part->source = text;
+    if (p->mode != PARAGRAPH_ALL) return 1;
+    if (!around_take(&part->inner, text.data, text.size)) return part->source.size = 0, 1;
     if (p->count) around_capitalize(&part->inner, p->count, p->user);
+    part->source = tfm_text_make(part->inner.clean.data, part->inner.clean.size);
     return !part->inner.clean.broken;
+}
+
+/* Reads the next piece of a text, as its mode asks for it. */
+static int paragraph_next(const paragraph *p, around_reader *r, around_piece *piece) {
+    tfm_text sentence;
+    if (p->mode != PARAGRAPH_PLAIN) return around_next(r, piece);
+    memset(piece, 0, sizeof *piece);
+    if (!tfm_sentence_next(tfm_text_make(r->text, r->size), &r->at, &sentence)) return 0;
+    piece->text = sentence.data, piece->size = sentence.size;
+    return 1;
 }
 
 /* Takes a text apart. Returns 0 if there is no memory. */
@@ -95,7 +119,7 @@ static inline int paragraph_read(paragraph *p, const char *text, size_t size) {
     memset(&r, 0, sizeof r);
     r.text = text, r.size = size, r.flags = p->flags;
     p->text = tfm_text_make(text, size);
-    for (p->n = 0; around_next(&r, &piece); end = r.at) {
+    for (p->n = 0; paragraph_next(p, &r, &piece); end = r.at) {
         const size_t begin = (size_t)(piece.text - text);
         paragraph_part *part = paragraph_add(p);
         if (!part) return 0;
@@ -111,12 +135,18 @@ static inline int paragraph_read(paragraph *p, const char *text, size_t size) {
     return 1;
 }
 
-/* Returns what the model gets for a part; its size is 0 if there is nothing to translate. */
-static inline tfm_text paragraph_source(const paragraph *p, size_t i) {
-    const paragraph_part *part = &p->parts[i];
-    return part->is_source ? tfm_text_make(part->inner.clean.data, part->inner.clean.size)
-                           : tfm_text_make("", 0);
+/* Takes a sentence apart that is known to be one: nothing is around it. Returns 0 if there is no
+   memory. */
+static inline int paragraph_read_one(paragraph *p, const char *text, size_t size) {
+    paragraph_part *part = (p->n = 0, paragraph_add(p));
+    if (!part) return 0;
+    part->between = part->kept[0] = part->kept[1] = tfm_text_make(text, 0);
+    part->sentence = p->text = tfm_text_make(text, size);
+    return paragraph_take(p, part, tfm_text_make(text, 0));
 }
+
+/* Returns what the model gets for a part; its size is 0 if there is nothing to translate. */
+static inline tfm_text paragraph_source(const paragraph *p, size_t i) { return p->parts[i].source; }
 
 /* Takes the translation of a part: text [size], with its alignment as around_put describes it; n
    may be 0. ends, begins and source_ends become those of what the part has in the text's
@@ -124,7 +154,10 @@ static inline tfm_text paragraph_source(const paragraph *p, size_t i) {
 static inline void paragraph_put(paragraph *p, size_t i, const char *text, size_t size, size_t n,
                                  size_t *ends, size_t *begins, size_t *source_ends) {
     paragraph_part *part = &p->parts[i];
-    around_put(&part->inner, text, size, n, ends, begins, source_ends, p->language, &part->made);
+    if (p->mode != PARAGRAPH_ALL) text_buffer_append(&part->made, text, size);
+    else
+        around_put(&part->inner, text, size, n, ends, begins, source_ends, p->language,
+                   &part->made);
     part->is_translated = 1;
 }
 
@@ -139,13 +172,14 @@ static inline int paragraph_needs_space(tfm_text label, tfm_text source, tfm_tex
 /* Returns whether a text is one part without letters, which stays with the whitespace around it. */
 static inline int paragraph_is_kept(const paragraph *p) {
     const paragraph_part *part = p->parts;
-    return p->n == 1 && !part->kept[0].size && !part->kept[1].size && !part->is_copied &&
-           !around_has_letter(part->sentence.data, part->sentence.size);
+    return p->mode == PARAGRAPH_ALL && p->n == 1 && !part->kept[0].size && !part->kept[1].size &&
+           !part->is_copied && !around_has_letter(part->sentence.data, part->sentence.size);
 }
 
 /* Appends the text made of all parts, with the whitespace that belongs between them. */
 static inline void paragraph_join(const paragraph *p, text_buffer *out) {
     static const char *const last[] = {"\xE6\x88\x91", "a"}; /* a letter of either kind of script */
+    const size_t begin = out->size;
     size_t i;
     int spaced = 1; /* what tfm_space_after says of all text before */
     if (paragraph_is_kept(p)) {
@@ -156,11 +190,12 @@ static inline void paragraph_join(const paragraph *p, text_buffer *out) {
         const paragraph_part *part = &p->parts[i];
         const tfm_text own = part->is_translated ? tfm_text_make(part->made.data, part->made.size)
                                                  : part->sentence;
-        if (i) {
+        const size_t size = part->kept[0].size + own.size + part->kept[1].size;
+        if (i && size && out->size > begin) {
             const tfm_text space = tfm_sentence_space(
                 tfm_text_make(last[spaced], strlen(last[spaced])), part->between);
             text_buffer_append(out, space.data, space.size);
-        } else if (part->kept[0].size) /* the indent of a label */
+        } else if (!i && part->kept[0].size) /* the indent of a label */
             text_buffer_append(out, part->between.data, part->between.size);
         text_buffer_append(out, part->kept[0].data, part->kept[0].size);
         if (part->is_translated && paragraph_needs_space(part->kept[0], part->sentence, own))

@@ -254,7 +254,7 @@ static void texts_fail(texts_item *item, size_t part, tfm_status status, const c
 
 /* Leaves a sentence as it is. */
 static void texts_leave(texts_item *item, size_t part) {
-    item->parts.parts[part].is_source = 0;
+    item->parts.parts[part].source.size = 0;
     item->result.left++;
 }
 
@@ -343,7 +343,7 @@ static int texts_give(texts_translator *t, texts_item *item, tfm_request *reques
         if (!around_needs_alignment(&item->parts.parts[part].inner)) return 1;
         err.status = texts_align(t, item, part, &err);
         if (err.status != TFM_OK)
-            texts_fail(item, part, err.status, err.text), item->parts.parts[part].is_source = 0;
+            texts_fail(item, part, err.status, err.text), item->parts.parts[part].source.size = 0;
     }
     return !(item->is_read = 1);
 }

@@ -61,8 +61,8 @@ def server(*options, models=(f"de:en={GERMAN}",), port=None, log=None, stdout=su
 
 
 def translated(lines, *options, model=GERMAN):
-    """Returns the output of translate --plain, which is what the server gives."""
-    done = subprocess.run([TRANSLATE, model, "--plain", "--document", *map(str, options)], check=True,
+    """Returns the output of translate --document, which is what the server gives."""
+    done = subprocess.run([TRANSLATE, model, "--document", *map(str, options)], check=True,
                           input="".join(f"{line}\n" for line in lines).encode(), stdout=subprocess.PIPE)
     return done.stdout.decode().split("\n")[:-1]
 

@@ -103,7 +103,7 @@ def test_refused(client, options, message):
 
 def test_too_long(client):
     with pytest.raises(deepl.DeepLException, match=r"message: text\[1\]: .*512"):
-        client.translate_text(["Ja.", "viel " * 600], source_lang="DE", target_lang="EN-US")
+        client.translate_text(["Ja.", "viel " * 600], source_lang="DE", target_lang="EN-US", split_sentences="0")
 
 
 def test_keys(tmp_path):

@@ -323,7 +323,7 @@ def test_attacks():
         threads[3][2].join()
         for name, found, _ in threads:
             assert found["status"] == 200, (name, found)
-        assert threads[0][1]["content"]["notes"] == ["a sentence that is too long for the model"]
+        assert threads[0][1]["content"]["notes"] == ["1 sentence divided, because it has no end in sight"]
         gone(children(run.pid))
 
 

@@ -95,7 +95,7 @@ import server
 
 def recorded(self, texts, translate=Model.translate, **options):
     with open({{!r}}, "a") as file:
-        file.write(json.dumps([options["aligned"], texts]) + "\\n")
+        file.write(json.dumps([any(options["aligned"]), texts]) + "\\n")
     return translate(self, texts, **options)
 
 Model.translate = recorded
@@ -263,3 +263,17 @@ def test_ids_and_keys(port, tmp_path):
             fetched(locked, "a.txt", b"1" * 1000, api_key="secret")
         with pytest.raises(urllib.error.HTTPError):
             urllib.request.urlopen(first)
+
+
+def test_what_stands_around_sentences_stays(port):
+    """Notes say what translate says on standard error."""
+    text = "1. Der Hund schläft.[2]\n\nThe cat is sleeping on the sofa.\n\nDas Wort 你好 bedeutet Hallo.\n"
+    for fields, flags in (({}, []), ({"plain": "true"}, ["--plain"])):
+        done = subprocess.run([ROOT / "build/translate", GERMAN, "--wrapped", *flags], input=text.encode(), capture_output=True, check=True)
+        status, answer = send(port, "a.txt", text.encode(), **fields)
+        with urllib.request.urlopen(answer["translatedFileUrl"]) as response:
+            assert response.read() == done.stdout
+        said = [line.removeprefix("translate: ") for line in done.stderr.decode().splitlines()]
+        assert answer.get("notes", []) == said and bool(said) != bool(fields)
+    assert send(port, "a.txt", b"viel " * 600, plain="true")[1]["notes"] == ["a sentence that is too long for the model"]
+    assert send(port, "a.txt", b"viel " * 600)[1]["notes"] == ["1 sentence divided, because it has no end in sight"]

@@ -90,7 +90,7 @@ def head(size, kind="application/json"):
 def test_sentences(tmp_path, both):
     """What the model file says, the option, and the request's parameter."""
     text = "Guten Tag. Wie geht es Ihnen?  Ich bin müde."
-    expected = {word: subprocess.run([TRANSLATE, GERMAN, "--plain", "--sentences", word], input=text.encode(), check=True,
+    expected = {word: subprocess.run([TRANSLATE, GERMAN, "--sentences", word], input=text.encode(), check=True,
                                      capture_output=True).stdout.decode().rstrip("\n") for word in ("split", "whole")}
     assert len(set(expected.values())) == 2
     assert translate(both, text)["translatedText"] == expected["split"]
@@ -112,6 +112,34 @@ def test_sentences(tmp_path, both):
     whole.write_bytes(data.replace(old, rb'\"sentences\": \"whole\"'))
     with server(models=[f"de:en={whole}"]) as (_, port):
         assert translate(port, text)["translatedText"] == expected["whole"]
+
+
+WRITTEN = ["1. Der Zug hatte zwanzig Minuten Verspätung.[2] Der Hund schläft. 😀", "• DER HUND SCHLÄFT.", "(Der Laden ist geschlossen.)", "***", "",
+           "The cat is sleeping on the sofa. Der Hund schläft im Garten.", "今天的天气很好。", "Das Wort 你好 bedeutet Hallo.",
+           "Die \u2068Katze\u2069 schläft.", "„Ich komme morgen wieder.“"]
+SAID = "2 sentences stay as they are, 1 sentence with unknown tokens"
+
+
+def test_what_stands_around_sentences_stays(both):
+    """The bytes and the counts of translate."""
+    done = subprocess.run([TRANSLATE, GERMAN, "--document"], input="".join(f"{line}\n" for line in WRITTEN), capture_output=True, text=True)
+    assert done.stderr == f"translate: {SAID}\n" and done.stdout.startswith("1. The train")
+    found = translate(both, WRITTEN)
+    assert found == {"translatedText": done.stdout.split("\n")[:-1], "counts": {"left": 2, "divided": 0, "unknown": 1}}
+    assert translate(both, "\n".join(WRITTEN))["translatedText"] == done.stdout.removesuffix("\n")
+    plain = subprocess.run([TRANSLATE, GERMAN, "--document", "--plain"], input="".join(f"{line}\n" for line in WRITTEN),
+                           capture_output=True, text=True).stdout
+    assert plain != done.stdout
+    for given in (True, "true", "1"):
+        assert translate(both, WRITTEN, plain=given) == {"translatedText": plain.split("\n")[:-1]}
+    assert translate(both, WRITTEN, plain=False) == found
+    assert translate(both, "wir warten " * 300)["counts"] == {"left": 0, "divided": 1, "unknown": 0}
+    _, _, content = post(both, {"text": WRITTEN, "source_lang": "DE", "target_lang": "EN"}, "/v2/translate")
+    assert [one["text"] for one in content["translations"]] == found["translatedText"]
+    page = "".join(f"<p><b>{line}</b></p>\n" for line in WRITTEN)
+    assert translate(both, page, format="html")["translatedText"] == command_line(page, "--html", "--lang", "en")
+    best = translate(both, WRITTEN[:3], alternatives=1)
+    assert best["translatedText"][0].startswith("1. The train") and all(one[0].startswith(("1. ", "• ", "(")) for one in best["alternatives"])
 
 
 def test_terms(tmp_path):
@@ -147,7 +175,7 @@ MARKED = {
 
 
 def command_line(document, *options):
-    return subprocess.run([TRANSLATE, GERMAN, "--plain", *map(str, options)], input=document.encode(), check=True,
+    return subprocess.run([TRANSLATE, GERMAN, *map(str, options)], input=document.encode(), check=True,
                           capture_output=True).stdout.decode()
 
 
@@ -171,7 +199,7 @@ def test_formats_are_the_command_lines(both, tmp_path):
     tags = '<p class="the best paragraph of this page" title="where is it?">Der Hund bellt.</p>' * 3
     assert translate(both, tags, source="auto", format="html")["detectedLanguage"]["language"] == "de"
     long = "<p>Ja.<p>" + "viel " * 600
-    assert post(both, {**GOOD, "q": ["Ja.", long], "format": "html"})[2]["error"].startswith("q[1]: text")
+    assert post(both, {**GOOD, "q": ["Ja.", long], "format": "html", "plain": True})[2]["error"].startswith("q[1]: text")
     for source in ("de", "auto"):
         status, _, content = post(both, {**GOOD, "q": "Der Hund bellt.", "format": "srt", "source": source})
         assert (status, content["error"][:43]) == (400, "the subtitles have no line with times, such")
@@ -282,7 +310,7 @@ def test_texts_and_lists(both):
 
 
 def test_alternatives(both):
-    found = subprocess.run([TRANSLATE, GERMAN, "--plain", "--beam", "3", "--n-best", "3"], text=True, capture_output=True,
+    found = subprocess.run([TRANSLATE, GERMAN, "--beam", "3", "--n-best", "3"], text=True, capture_output=True,
                            input="".join(f"{line}\n" for line in LINES), check=True).stdout.split("\n")[:-1]
     found = [line.split("\t")[1] for line in found]
     content = translate(both, LINES, alternatives=2)
@@ -303,7 +331,7 @@ def test_auto(german, both):
     assert [one["language"] for one in found["detectedLanguage"]] == ["de", "zh", "zh", "de"]
     assert all(50 < one["confidence"] <= 100 for one in found["detectedLanguage"]) and len(found["alternatives"]) == 4
     long = "viel " * 600
-    status, _, content = post(both, {"q": [*chinese, "Ja.", long], "source": "auto", "target": "en"})
+    status, _, content = post(both, {"q": [*chinese, "Ja.", long], "source": "auto", "target": "en", "plain": True})
     assert status == 400 and content["error"].startswith("q[3]: ")
 
 
@@ -323,7 +351,7 @@ def copied(path, change):
 
 def through(options, text, *models):
     """Returns the output of translate with two models, without the line end that the text does not have."""
-    done = subprocess.run([TRANSLATE, *models, "--plain", *options], input=text.encode(), capture_output=True, check=True)
+    done = subprocess.run([TRANSLATE, *models, *options], input=text.encode(), capture_output=True, check=True)
     return done.stdout.decode().removesuffix("" if text.endswith("\n") else "\n")
 
 
@@ -333,7 +361,7 @@ def test_a_way_through_another_language():
         listed = {one["code"]: one["targets"] for one in ask(port, "/languages")[2]}
         assert listed == {"de": ["en", "zh"], "fr": ["en", "zh", "it"], "en": ["zh", "it"], "zh": ["it"], "it": []}
         found = translate(port, TEXT, target="zh")
-        assert found == {"translatedText": through(["--document"], TEXT, GERMAN, CHINESE), "way": ["de", "en", "zh"]}
+        assert (found["translatedText"], found["way"]) == (through(["--document"], TEXT, GERMAN, CHINESE), ["de", "en", "zh"])
         found = translate(port, [*LINES, ""], target="zh", alternatives=1)
         assert len(found["alternatives"]) == len(LINES) + 1 and found["way"] == [["de", "en", "zh"]] * (len(LINES) + 1)
         assert LibreTranslateAPI(f"http://127.0.0.1:{port}").translate(TEXT, "de", "zh") == through(
@@ -344,7 +372,7 @@ def test_a_way_through_another_language():
         assert "way" not in translate(port, "Ja.", source="fr", target="zh")
         mixed = translate(port, [LINES[0], "Je ne sais pas."], source="auto", target="zh")
         assert mixed["way"] == [["de", "en", "zh"], None]
-        status, _, content = post(port, {**GOOD, "q": ["Ja.", "viel " * 600], "target": "zh"})
+        status, _, content = post(port, {**GOOD, "q": ["Ja.", "viel " * 600], "target": "zh", "plain": True})
         assert status == 400 and content["error"].startswith("q[1]: ")
         deepl = {"text": ["Ja."], "source_lang": "DE", "target_lang": "ZH"}
         assert post(port, deepl, "/v2/translate")[2]["translations"][0]["way"] == ["de", "en", "zh"]
@@ -451,7 +479,7 @@ GOOD = {"q": "Ja.", "source": "de", "target": "en"}
     ({"alternatives": True}, "from 0"), ({"alternatives": "x"}, "from 0"), ({"alternatives": "9" * 5000}, "from 0"),
     ({"q": "a" * 50001}, "(50001) exceeds text limit (50000)"), ({"q": [""] * 1025}, "(1025) exceeds"),
     ({"q": ["Ja.", "\ud800"]}, "q[1]: text is not UTF-8 at byte 0"),
-    ({"q": "Ja. " + "viel " * 600}, "q: "),
+    ({"q": "Ja. " + "viel " * 600, "plain": True}, "q: "), ({"plain": "maybe"}, "plain is neither true nor false"),
 ])
 def test_bad_requests(both, change, word):
     status, _, content = post(both, {**GOOD, **change})
@@ -478,7 +506,7 @@ def test_too_long_is_the_librarys_message(both):
     text = "viel " * 600
     said = subprocess.run([TRANSLATE, GERMAN, "--plain", "--max-source", "512"], input=f"{text}\n", text=True, capture_output=True)
     assert said.returncode == 1 and "512" in said.stderr
-    content = post(both, {**GOOD, "q": ["Ja.", text]})[2]
+    content = post(both, {**GOOD, "q": ["Ja.", text], "plain": True})[2]
     assert content["error"].removeprefix("q[1]: ") in said.stderr and content["error"].startswith("q[1]: ")
 
 

@@ -200,7 +200,7 @@ def test_an_option_without_its_partner(german, options, message):
 
 def test_options_do_what_the_command_line_does(german, tmp_path):
     def command(*flags):
-        done = subprocess.run([ROOT / "build/translate", GERMAN, "--plain", *map(str, flags)], capture_output=True, check=True,
+        done = subprocess.run([ROOT / "build/translate", GERMAN, *map(str, flags)], capture_output=True, check=True,
                               input="".join(f"{one}\n" for one in texts), text=True)
         return done.stdout.split("\n")[:-1]
     texts = ["Guten Tag.", "Wie geht es dir heute?", "Wir gehen morgen ins Kino."]

@@ -263,5 +263,5 @@ def test_options_are_the_headers():
     assert transformer_h.options.NO_OPTIONS <= numbers and transformer_h.options.FLAGS <= numbers
     own = {"threads", "batch", "source_language", "target_language", "greedy", "prefix", "sample", "seed",
            "max_source", "tokens", "second", "via_language", "terms", "aligned", "on_error", "progress", "draft", "prompt",
-           "edit_logits", "sentences"}
+           "edit_logits", "sentences", "plain", "all_languages", "counts", "lang"}
     assert set(transformer_h.Options.__annotations__) == numbers - transformer_h.options.NO_OPTIONS | own

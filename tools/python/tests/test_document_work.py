@@ -352,7 +352,7 @@ def through(name, data):
     file = File(data, name)
     made = []
     for text in file.texts:
-        document = Document(text, file.format)
+        document = Document(text, file.format, plain=True)  # a sentence of a longer document may be divided, which comes in steps
         made.append(document.join([sentence.upper() for sentence in document.sentences]))
     if name.endswith(".docx"):
         tagged = File(data, name)

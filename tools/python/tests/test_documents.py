@@ -128,7 +128,7 @@ def changed(rng, text):
 
 
 def command_line(document, *options):
-    done = subprocess.run([ROOT / "build/translate", GERMAN, "--plain", *map(str, options)], input=document.encode(), capture_output=True)
+    done = subprocess.run([ROOT / "build/translate", GERMAN, *map(str, options)], input=document.encode(), capture_output=True)
     assert done.returncode in (0, 1), done.stderr
     return done.stdout.decode()
 

@@ -27,7 +27,7 @@ LINES = ((ROOT / "examples/translate/demo-de.txt").read_text(encoding="utf-8").s
 
 
 def command_line(*options, model=GERMAN, lines=LINES):
-    done = subprocess.run([ROOT / "build/translate", model, "--plain", *map(str, options)],
+    done = subprocess.run([ROOT / "build/translate", model, *map(str, options)],
                           input="".join(f"{line}\n" for line in lines).encode(), capture_output=True)
     assert done.returncode in (0, 1), done.stderr
     return done.stdout.decode().split("\n")[:-1]
@@ -190,7 +190,7 @@ def test_sentences_are_those_of_document(german):
 def test_a_document_is_the_command_lines(german):
     text = "\n".join(["  " + " ".join(LINES[:40]), "", " \t", "Am 3. Mai. Es regnet.\r", *LINES[:3], "", "你好。再见！ Ja."])
     for whole in (text, text + "\n", "", "\n\n", "Ja."):
-        expected = subprocess.run([ROOT / "build/translate", GERMAN, "--plain", "--document", "--beam", "2"], input=whole.encode(),
+        expected = subprocess.run([ROOT / "build/translate", GERMAN, "--document", "--beam", "2"], input=whole.encode(),
                                   capture_output=True, check=True).stdout.decode()
         for more in ({}, {"threads": 2, "batch": 3}):
             found = german.translate_document(whole, beam=2, **more)
@@ -200,7 +200,7 @@ def test_a_document_is_the_command_lines(german):
     german.translate_document(text, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1][0] == seen[-1][1] == sum(len(transformer_h.split_sentences(line)) for line in text.split("\n"))
     with pytest.raises(Error, match="^line 3: text has 303 tokens") as caught:
-        german.translate_document("Ja.\n\nJa. " + "und " * 300, max_source=20)
+        german.translate_document("Ja.\n\nJa. " + "und " * 300, max_source=20, plain=True)
     assert caught.value.status == Status.E_TOO_LONG and caught.value.index is None
 
 

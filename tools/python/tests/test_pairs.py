@@ -570,8 +570,8 @@ def test_what_is_made_up_is_refused(source, made, why):
         Message([Piece("words", source)], STYLE).back(made)
 
 
-@pytest.mark.parametrize("text, back", [("&Öffnen", "&ÖFFNEN"), ("Ö&ffnen", "&ÖFFNEN"), ("_Öffnen", "_ÖFFNEN"), ("Ö_ffnen …", "_ÖFFNEN …"), ("job_spec", "JOB_SPEC"),
-                                        ("Die Datei fts_read fehlt", "DIE DATEI FTS_READ FEHLT"), ("Tom & Anna", "TOM & ANNA"), ("a && b", "A && B"),
+@pytest.mark.parametrize("text, back", [("&Öffnen", "&ÖFFNEN"), ("Ö&ffnen", "&ÖFFNEN"), ("_Öffnen", "_ÖFFNEN"), ("Ö_ffnen …", "_ÖFFNEN …"), ("job_spec", "job_spec"),
+                                        ("Die Datei fts_read fehlt", "DIE DATEI fts_read FEHLT"), ("Tom & Anna", "TOM & ANNA"), ("a && b", "A && B"),
                                         ("%(a_b)s da", "%(a_b)s DA"), ("&Tom & Anna", "&TOM & ANNA")])
 def test_the_letter_of_a_menu(text, back):
     message = Message([Piece("words", text)], Style(signs="&_"))

@@ -36,7 +36,7 @@ def stated(folder, word):
 
 
 def command(model, *options, text):
-    done = subprocess.run([ROOT / "build/translate", model, "--plain", *map(str, options)], input=text.encode(), capture_output=True, check=True)
+    done = subprocess.run([ROOT / "build/translate", model, *map(str, options)], input=text.encode(), capture_output=True, check=True)
     return done.stdout.decode().split("\n")[:-1]
 
 
@@ -126,7 +126,7 @@ def test_options(german):
 
 
 def test_two_models(german):
-    both = german.translate(PARTS, second=german, sentences="whole")
+    both = german.translate(PARTS, second=german)
     assert german.translate(PARAGRAPH, second=german) == f"{both[0]} {both[1]}  {both[2]}"
     assert command(GERMAN, GERMAN, text=PARAGRAPH + "\n") == [german.translate(PARAGRAPH, second=german)]
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from . import Error, Model
+from . import Counts, Error, Model
 from .commands import Parser, Progress, run
 from .documents import FORMATS, SUFFIXES, Interrupted, translate
 
@@ -26,10 +26,15 @@ def main() -> int:
     parser.add_argument("--beam", type=int, metavar="N", help="keep N hypotheses at each step (default: the model's)")
     parser.add_argument("--sentences", choices=("split", "whole"), help="split paragraphs into sentences, or translate each "
                         "as one text (default: split, unless the model file says that the model reads whole texts)")
+    parser.add_argument("--plain", action="store_true", help="give each sentence to the model as it is: without this option, labels, "
+                        "brackets and the like stay around it, if the model file says that the model reads sentences")
+    parser.add_argument("--no-protect", dest="protect", action="store_false", help="do not copy addresses, numbers with units and code")
+    parser.add_argument("--all-languages", action="store_true", help="translate also sentences that are already in the language of the "
+                        "translation")
     parser.add_argument("--threads", type=int, metavar="N", help="number of threads (default: the cores)")
     given = vars(parser.parse_args())
     models, file, out = given.pop("models"), given.pop("file"), given.pop("output")
-    progress = Progress()
+    progress, counts = Progress(), Counts()
 
     def say(text: str) -> None:
         progress.clear()
@@ -44,13 +49,15 @@ def main() -> int:
                 taken=lambda what: say(f"taken as {what}"),
                 counted=lambda n: say(f"units translated: {n['translated']}, left alone: {n['left']}, without a translation "
                                       f"that can be used: {n['failed']}"),
-                reached=stage.reach, **{name: value for name, value in given.items() if value is not None})
+                reached=stage.reach, counts=counts, **{name: value for name, value in given.items() if value is not None})
     except (Error, ImportError, OSError, TypeError, ValueError) as e:
         print(f"transformer_h: {e}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as e:
         print("transformer_h: interrupted" + (f": {e}, and the rest is as it was" if isinstance(e, Interrupted) else ""), file=sys.stderr)
         return 130
+    if str(counts):
+        say(str(counts))
     for what in left:
         say(f"left as it is: {what}")
     return 0

@@ -17,9 +17,9 @@ preprocessed, header_declarations, TOKEN = API["preprocessed"], API["header_decl
 
 
 def native_declarations(text: str) -> str:
-    """Returns the declarations of what _native.h defines, its structs and its th_ functions, and of the types that
+    """Returns the declarations of what _native.h defines, its types and its th_ functions, and of the types that
     these take from the examples: the enum of documents' formats, and the options of transcribe."""
-    structs = re.findall(r"^typedef (?:struct th_\w+|struct \w+_options|enum markup_form) \{.*?^\} \w+;", text, re.DOTALL | re.MULTILINE)
+    structs = re.findall(r"^typedef (?:struct th_\w+|struct \w+_options|enum th_\w+|enum markup_form) \{.*?^\} \w+;", text, re.DOTALL | re.MULTILINE)
     functions = re.findall(r"^static ([^{;]*\bth_\w+\([^{;]*\)) \{", text, re.MULTILINE)
     return preprocessed("\n".join(structs + [f"{one};" for one in functions]),
                         {"WHISPER_TEMPERATURES": (None, ["..."])})  # cffi asks the compiler

@@ -3,6 +3,8 @@
 #include "aligned.h"
 #include "batches.h"
 #include "find_model.h"
+#include "text/languages.h"
+#include "text/paragraph.h"
 #include "transcriber.h"
 #include "live.h"
 
@@ -22,15 +24,216 @@ static int th_space_after(const char *text, size_t size) {
     return tfm_space_after(tfm_text_make(text, size));
 }
 
-/* What goes between two translated sentences: 2: between; 1: a space; 0: nothing. */
-static int th_sentence_space(const char *text, size_t size, const char *between, size_t n) {
-    tfm_text space = tfm_sentence_space(tfm_text_make(text, size), tfm_text_make(between, n));
-    return space.data == between && n ? 2 : (int)space.size;
+/* How th_paragraphs_read takes texts apart. */
+typedef enum th_how {
+    TH_ONE,       /* each text is one sentence */
+    TH_LINES,     /* a text of one sentence with nothing around it keeps its whitespace */
+    TH_DOCUMENT,  /* a text is a paragraph of a document */
+    TH_PLAIN = 4, /* added: sentences are given to the model as they are */
+    TH_WHOLE = 8  /* added: a text is one sentence, whatever is in it */
+} th_how;
+
+/* What th_paragraphs_read found out about a text. */
+typedef enum th_kind {
+    TH_AS_IS,       /* its source is the text itself, and its translation that of the source */
+    TH_CLEANED,     /* only its translation is that of the source */
+    TH_CHANGED,     /* th_paragraphs_join makes its translation */
+    TH_BLANK,       /* its translation is empty */
+    TH_ALIGNED = 4, /* added: the translation of its source must be aligned */
+    TH_KINDS = 3
+} th_kind;
+
+/* Texts that are taken apart, and the text that was made last. */
+struct th_paragraphs {
+    paragraph p;
+    int how;
+    text_buffer sources, ends, out;
+};
+
+/* Returns the number of tokens of a word, for around_capitalize. */
+static int32_t counted_tokens(void *user, const char *own, size_t size) {
+    enum { MOST = 64 };
+    const tfm_text text = tfm_text_make(own, size);
+    int32_t ids[MOST];
+    tfm_tokens tokens;
+    memset(&tokens, 0, sizeof tokens);
+    tokens.ids = ids, tokens.capacity = MOST;
+    return tfm_session_tokenize((tfm_session *)user, &text, TFM_TEXT_FORM_TEXT, &tokens, NULL) ==
+                   TFM_OK
+               ? tokens.n
+               : MOST;
 }
 
-/* Source texts, concatenated, text i up to ends[i], to ids [n, width]; faults[i] says of each. */
+/* Returns what takes texts apart, or NULL if there is no memory; th_paragraphs_free frees it.
+   labels: a text may begin with >>code<<. language, which may be NULL, must stay in memory. */
+static void *th_paragraphs_make(int how, int labels, const char *language) {
+    struct th_paragraphs *t = (struct th_paragraphs *)calloc(1, sizeof *t);
+    if (!t) return NULL;
+    t->how = how & (TH_PLAIN - 1);
+    t->p.flags = how & TH_WHOLE ? AROUND_ONE : 0, t->p.labels = labels, t->p.language = language;
+    t->p.mode = how & TH_PLAIN     ? PARAGRAPH_PLAIN
+                : t->how == TH_ONE ? PARAGRAPH_ALL
+                                   : PARAGRAPH_DIVIDED;
+    return t;
+}
+static void th_paragraphs_free(void *texts) {
+    struct th_paragraphs *t = (struct th_paragraphs *)texts;
+    paragraph_free(&t->p);
+    text_buffer_free(&t->sources), text_buffer_free(&t->ends), text_buffer_free(&t->out);
+    free(t);
+}
+
+/* Takes one text apart. Returns 0 if there is no memory. */
+static int read_one_text(struct th_paragraphs *t, const char *text, size_t size) {
+    return t->how == TH_ONE ? paragraph_read_one(&t->p, text, size)
+                            : paragraph_read(&t->p, text, size);
+}
+
+/* Returns what kind of text was read last. */
+static int kind_of_text(const struct th_paragraphs *t, const char *text, size_t size) {
+    const paragraph_part *part = t->p.parts;
+    size_t i;
+    int needs;
+    uint32_t c = ' ';
+    if (t->how != TH_ONE) {
+        if (t->how == TH_DOCUMENT) return TH_CHANGED;
+        if (!t->p.n) return TH_AS_IS;
+        if (t->p.n > 1 || !part->source.size || part->kept[0].size || part->kept[1].size)
+            return TH_CHANGED;
+        return t->p.mode == PARAGRAPH_PLAIN || part->sentence.size == size ||
+                       !around_has_letter(part->sentence.data, part->sentence.size)
+                   ? TH_AS_IS
+                   : TH_CHANGED; /* whitespace around letters is not given to the model */
+    }
+    if (!part->source.size) {
+        for (i = 0; i < size && character_is_space(c);)
+            i += tfm_character_next(text + i, size - i, &c);
+        return character_is_space(c) ? TH_BLANK : TH_CHANGED;
+    }
+    needs = around_needs_alignment(&part->inner) ? TH_ALIGNED : 0;
+    if (around_is_changed(&part->inner)) return TH_CHANGED | needs;
+    return part->source.size == size && memcmp(part->source.data, text, size) == 0 ? TH_AS_IS
+                                                                                   : TH_CLEANED;
+}
+
+/* Takes n texts apart; text i ends at byte ends[i]. kinds[i], counts[i] and divided[i] become the
+   text's kind, the number of its sources and how many of its sentences are divided. reader counts
+   tokens; with NULL no word in capitals is changed. Returns 0 if there is no memory. */
+static int th_paragraphs_read(void *texts, const char *text, const int64_t *ends, int32_t n,
+                              tfm_session *reader, unsigned char *kinds, int32_t *counts,
+                              int32_t *divided) {
+    struct th_paragraphs *t = (struct th_paragraphs *)texts;
+    int32_t i;
+    size_t k;
+    t->p.count = reader ? counted_tokens : NULL, t->p.user = reader;
+    t->sources.size = t->ends.size = 0;
+    for (i = 0; i < n; i++) {
+        const char *own = text + (i ? ends[i - 1] : 0);
+        const size_t size = (size_t)(ends[i] - (i ? ends[i - 1] : 0));
+        if (!read_one_text(t, own, size)) return 0;
+        kinds[i] = (unsigned char)kind_of_text(t, own, size);
+        counts[i] = divided[i] = 0;
+        if ((kinds[i] & TH_KINDS) == TH_AS_IS) {
+            counts[i] = 1;
+            continue;
+        }
+        for (k = 0; k < t->p.n; k++) {
+            const tfm_text source = paragraph_source(&t->p, k);
+            divided[i] += t->p.parts[k].is_divided;
+            if (!source.size) continue;
+            counts[i]++;
+            text_buffer_append(&t->sources, source.data, source.size);
+            text_buffer_append(&t->ends, (const char *)&t->sources.size, sizeof t->sources.size);
+        }
+    }
+    t->p.count = NULL; /* a text is read again to be joined, where only the places count */
+    return !t->sources.broken && !t->ends.broken;
+}
+
+/* Returns the sources of the texts that are not TH_AS_IS, one after another, and where each ends.
+   */
+static const char *th_paragraphs_sources(const void *texts, size_t *size, const size_t **ends) {
+    const struct th_paragraphs *t = (const struct th_paragraphs *)texts;
+    *size = t->sources.size, *ends = (const size_t *)(const void *)t->ends.data;
+    return t->sources.data;
+}
+
+/* Puts the translation of part i into its place. tokens [n] are those of the translation, and
+   become those of the text. Returns 0 if there is no memory. */
+static int put_translation(paragraph *p, size_t i, const char *text, size_t size,
+                           markup_token *tokens, size_t n) {
+    size_t k, *at = n ? (size_t *)malloc(3 * n * sizeof *at) : NULL;
+    if (n && !at) return 0;
+    for (k = 0; k < n; k++) {
+        at[k] = tokens[k].end;
+        at[n + k] = tokens[k].source_begin, at[2 * n + k] = tokens[k].source_end;
+    }
+    paragraph_put(p, i, text, size, n, at, n ? at + n : NULL, n ? at + 2 * n : NULL);
+    for (k = 0; k < n; k++) {
+        tokens[k].end = at[k];
+        tokens[k].source_begin = at[n + k], tokens[k].source_end = at[2 * n + k];
+    }
+    free(at);
+    return 1;
+}
+
+/* Returns a text, which was read before, with translations in the places of its sources.
+   Translation i of n ends at byte ends[i] of made; ends[i] is -1 if its source stays. tokens
+   [n_tokens], which may be NULL, are those of a text of one source, and become those of the text.
+   is_partial: the text ends with the last translation. The result has *n_out bytes and stays in
+   memory until the next call; NULL: there is no memory. */
+static const char *th_paragraphs_join(void *texts, const char *text, size_t size, const char *made,
+                                      const int64_t *ends, size_t n, void *tokens, size_t n_tokens,
+                                      int is_partial, size_t *n_out) {
+    struct th_paragraphs *t = (struct th_paragraphs *)texts;
+    size_t i, k = 0, begin = 0, last = 0;
+    text_buffer_clear(&t->out, (size_t)1 << 16);
+    if (!read_one_text(t, text, size)) return NULL;
+    for (i = 0; i < t->p.n && k < n; i++) {
+        if (!t->p.parts[i].source.size) continue;
+        last = i + 1;
+        if (ends[k] >= 0 && !put_translation(&t->p, i, made + begin, (size_t)ends[k] - begin,
+                                             (markup_token *)tokens, n_tokens))
+            return NULL;
+        if (ends[k] >= 0) begin = (size_t)ends[k];
+        k++;
+    }
+    if (is_partial) t->p.n = last;
+    if (is_partial && last) t->p.parts[last - 1].kept[1].size = 0;
+    paragraph_join(&t->p, &t->out);
+    *n_out = t->out.size;
+    return t->out.broken ? NULL : t->out.data ? t->out.data : "";
+}
+
+static languages_table th_languages;
+static void th_languages_begin(void) { languages_begin(&th_languages); }
+
+/* Returns 1 if a source has tokens that the model does not know, 3 if they are most of it, as those
+   of another script are, or 0. ids [n] are its tokens, and width is the longest source. */
+static unsigned char unknown_tokens(tfm_session *reader, const tfm_text *source, tfm_text_form form,
+                                    const int32_t *ids, int32_t n, int32_t width, int32_t unknown) {
+    tfm_tokens tokens;
+    tfm_span *spans;
+    size_t lost = 0;
+    int32_t i;
+    for (i = 0; i < n && ids[i] != unknown;) i++;
+    if (i == n) return 0;
+    memset(&tokens, 0, sizeof tokens);
+    spans = (tfm_span *)malloc((size_t)width * (sizeof *spans + sizeof *tokens.ids));
+    if (!spans) return 1;
+    tokens.spans = spans, tokens.ids = (int32_t *)(void *)(spans + width), tokens.capacity = width;
+    if (tfm_session_tokenize(reader, source, form, &tokens, NULL) == TFM_OK)
+        for (i = 0; i < tokens.n; i++)
+            if (tokens.ids[i] == unknown) lost += spans[i].end - spans[i].begin;
+    free(spans);
+    return 2 * lost > source->size ? 3 : 1;
+}
+
+/* Source texts, concatenated, text i up to ends[i], to ids [n, width]; faults[i] says of each.
+   flags, which may be NULL, get what unknown_tokens returns. */
 static void th_sources(tfm_session *reader, const char *text, const int64_t *ends, int32_t n,
-                       int form, int32_t *ids, int32_t width, int32_t *counts, tfm_error *faults) {
+                       int form, int32_t *ids, int32_t width, int32_t *counts, tfm_error *faults,
+                       int32_t unknown, unsigned char *flags) {
     int32_t i;
     for (i = 0; i < n; i++) {
         int64_t begin = i ? ends[i - 1] : 0;
@@ -43,6 +246,11 @@ static void th_sources(tfm_session *reader, const char *text, const int64_t *end
         tokens.ids = ids + (size_t)i * (size_t)width, tokens.capacity = width;
         (void)tfm_session_tokenize(reader, &source, (tfm_text_form)form, &tokens, &faults[i]);
         counts[i] = tokens.n;
+        if (flags)
+            flags[i] = faults[i].status != TFM_OK
+                           ? 0
+                           : unknown_tokens(reader, &source, (tfm_text_form)form, tokens.ids,
+                                            tokens.n, width, unknown);
     }
 }
 
@@ -117,6 +325,96 @@ static tfm_status th_results(tfm_session *session, int32_t rows, int form, th_hy
         }
     ++*size; /* the last terminator */
     return TFM_OK;
+}
+
+/* A source that looks as if it were already in the language of its translation. */
+typedef struct th_suspect {
+    int32_t level; /* languages_suspect; 0: it does not */
+    double score;  /* of the translation, for each of its characters */
+    double characters;
+} th_suspect;
+
+/* Fills one th_suspect for each row: a source, of which row i ends at byte ends[i], and the first
+   of its hypotheses. Hypothesis k is of row h[k].row, and its text ends at byte h[k].end of
+   texts. Returns the number of suspects. */
+static int32_t th_suspects(const char *sources, const int64_t *ends, int32_t rows,
+                           const th_hypothesis *h, int32_t n, const char *texts, double penalty,
+                           th_suspect *suspects) {
+    int32_t i, count = 0, last = -1;
+    for (i = 0; i < rows; i++) suspects[i].level = 0;
+    for (i = 0; i < n; last = h[i++].row) {
+        const int32_t row = h[i].row;
+        const int64_t begin = i ? h[i - 1].end : 0, from = row ? ends[row - 1] : 0;
+        const int32_t length = h[i].length + (h[i].finish == (int32_t)TFM_FINISH_ENDED);
+        const double score = h[i].score * (penalty != 0 && length ? pow(length, penalty) : 1);
+        size_t characters[2];
+        if (row == last) continue;
+        suspects[row].level = languages_suspect(&th_languages, sources + from,
+                                                (size_t)(ends[row] - from), texts + begin,
+                                                (size_t)(h[i].end - begin), score, characters);
+        if (!suspects[row].level) continue;
+        suspects[row].score = score / (double)(characters[1] + !characters[1]);
+        suspects[row].characters = (double)(characters[0] + !characters[0]);
+        count++;
+    }
+    return count;
+}
+
+/* Tokenizes a text as a translation. Returns its ids, which the caller frees, or NULL. */
+static int32_t *target_ids(const tfm_model *model, tfm_text text, tfm_text_form form, int32_t *n) {
+    tfm_arena need = tfm_arena_measuring(), scratch;
+    size_t most;
+    int32_t *ids;
+    *n = 0;
+    if (tfm_model_tokenize_target(model, text, form, NULL, 0, n, &need, NULL) != TFM_OK)
+        return NULL;
+    most = 2 * text.size + need.peak / 17 + 3; /* an upper bound on the tokens */
+    ids = most < INT32_MAX / 8 ? (int32_t *)malloc(most * sizeof *ids + need.peak + 64) : NULL;
+    if (!ids) return NULL;
+    scratch = tfm_arena_make((char *)ids + most * sizeof *ids, need.peak + 64);
+    if (tfm_model_tokenize_target(model, text, form, ids, (int32_t)most, n, &scratch, NULL) ==
+        TFM_OK)
+        return ids;
+    free(ids);
+    return NULL;
+}
+
+/* Lets the model score the suspected sources as their own translations. stays[row] becomes whether
+   it finds one likely: then the source is of the language of the translation. ids are the tokens of
+   the sources. The results of the session are lost. */
+static void th_look_again(tfm_session *session, const tfm_model *model, const char *sources,
+                          const int64_t *ends, int32_t rows, const tfm_request *ids, int form,
+                          int32_t limit, const th_suspect *suspects, unsigned char *stays) {
+    tfm_request *requests = (tfm_request *)malloc(((size_t)rows + 1) * sizeof *requests);
+    tfm_ids *targets = (tfm_ids *)malloc(((size_t)rows + 1) * sizeof *targets);
+    int32_t *of = (int32_t *)malloc(((size_t)rows + 1) * sizeof *of);
+    int32_t **made = (int32_t **)calloc((size_t)rows + 1, sizeof *made);
+    double *scores = NULL, sum;
+    int32_t row, i, n, count = 0, longest = 0;
+    for (row = 0; requests && targets && of && made && row < rows; row++) {
+        const int64_t from = row ? ends[row - 1] : 0;
+        if (!suspects[row].level) continue;
+        made[count] = target_ids(model, tfm_text_make(sources + from, (size_t)(ends[row] - from)),
+                                 (tfm_text_form)form, &n);
+        if (!made[count] || (limit && n >= limit) || n >= 2 * ids[row].ids.n + 16) {
+            free(made[count]), made[count] = NULL;
+            continue; /* the session has no room for so many */
+        }
+        requests[count] = tfm_request_ids(ids[row].ids.data, ids[row].ids.n);
+        targets[count] = tfm_ids_make(made[count], n), of[count++] = row;
+        if (longest < n) longest = n;
+    }
+    if (count) scores = (double *)malloc((size_t)count * ((size_t)longest + 1) * sizeof *scores);
+    if (scores && tfm_session_score(session, requests, count, targets, 0, scores, NULL) == TFM_OK)
+        for (row = 0; row < count; row++) {
+            const double *each = scores + (size_t)row * ((size_t)longest + 1);
+            const th_suspect *s = suspects + of[row];
+            for (sum = 0, i = 0; i <= targets[row].n; i++) sum += each[i];
+            stays[of[row]] =
+                (unsigned char)languages_stays(s->level, sum / s->characters, s->score);
+        }
+    for (row = 0; row < count; row++) free(made[row]);
+    free(requests), free(targets), free(of), free(made), free(scores);
 }
 
 /* Returns a list of terms, or NULL and a message of at most 160 bytes. th_terms_free frees it. */
@@ -209,9 +507,10 @@ static void th_document_free(void *document) {
     markup_free(&d->markup), text_buffer_free(&d->out);
     free(d);
 }
-static void *th_document_read(markup_form form, const char *text, size_t size, int whole) {
+static void *th_document_read(markup_form form, const char *text, size_t size, int whole,
+                              int surrounds, int protects) {
     struct document_in_work *d = (struct document_in_work *)calloc(1, sizeof *d);
-    if (d) d->markup.whole = whole;
+    if (d) d->markup.whole = whole, d->markup.surrounds = surrounds, d->markup.protects = protects;
     if (d && markup_read(&d->markup, form, text, size)) return d;
     th_document_free(d);
     return NULL;
@@ -220,6 +519,11 @@ static void *th_document_read(markup_form form, const char *text, size_t size, i
 /* Returns the number of sentences. */
 static size_t th_document_count(const void *document) {
     return ((const struct document_in_work *)document)->markup.n_sentences;
+}
+
+/* Returns how many sentences were divided, because they are too long for a model. */
+static size_t th_document_divided(const void *document) {
+    return ((const struct document_in_work *)document)->markup.n_divided;
 }
 
 /* Returns sentence i, which has *size bytes. */

@@ -7,16 +7,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
 
 from ._transformer import ffi, lib
-from .errors import Error, error_of, raise_error
+from .errors import Error, error_of, new_array, raise_error
 from .extras import import_numpy
+from .markup import Aligned
 from .options import DecodeJob
-from .results import Hypothesis, hypotheses
+from .results import Hypothesis, Results, hypotheses, results as results_of
 from .sessions import IdBatch, SessionPool, Worker, requests_of
+from .surroundings import LEFT, STAYS, UNKNOWN, Apart, Layer
 
 if TYPE_CHECKING:
     import numpy as np
 
 STEPS = 8  # between looks at Ctrl-C
+lib.th_languages_begin()
 
 
 class LogitsEditor:
@@ -52,6 +55,41 @@ class LogitsEditor:
 @ffi.def_extern(name="th_edit_logits")  # type: ignore[untyped-decorator]
 def _edit_logits(editor: Any, row: int, ids: Any, n: int, logits: Any) -> None:
     ffi.from_handle(editor).edit(row, ids, n, logits)
+
+
+def translate_sentences(sessions: SessionPool, texts: list[bytes], job: DecodeJob, threads: int, progress: Any, layer: Layer) -> list[Any]:
+    """Translates texts, each as one sentence, of which the model gets what is not around it. A text that stays is its own translation.
+    If translations are asked for that are Aligned, its translation is an empty Aligned, and Document.join copies it."""
+    worker = sessions.take()
+    apart = Apart(texts, lib.TH_ONE, worker.reader_of(64, job.pair), language=layer.language)
+    sessions.give(worker)
+    sources, is_asked = apart.sources, job.aligns
+    if any(apart.kinds):
+        each = iter(sources)
+        sources = [next(each) if n else b"" for n in apart.counts]
+        if any(kind & lib.TH_ALIGNED for kind in apart.kinds):
+            job = job._replace(aligned=bytes(bool(is_asked(i) or kind & lib.TH_ALIGNED) for i, kind in enumerate(apart.kinds)))
+    job = job._replace(notes=bytearray(len(texts)), looks=layer.looks)
+    found = translate_texts(sessions, sources, job, threads, progress)
+    for i, kind in enumerate(apart.kinds):
+        kind &= lib.TH_KINDS
+        if found[i] is STAYS or (kind == lib.TH_CHANGED and not apart.counts[i]):
+            copy = Aligned("", b"") if layer.is_document else texts[i].decode("utf-8", "surrogatepass")
+            found[i] = [Hypothesis(copy, 0.0, 0.0, 0, "ended")] if job.many else copy
+        elif kind == lib.TH_CHANGED and job.many:
+            found[i] = [each._replace(text=_put_back(apart, i, each.text, is_asked(i))) for each in found[i]]
+        elif kind == lib.TH_CHANGED and not isinstance(found[i], Error):
+            found[i] = _put_back(apart, i, found[i], is_asked(i))
+    for i, note in enumerate(job.notes or ()):
+        layer.notes[i] |= note
+    return found
+
+
+def _put_back(apart: Apart, i: int, text: str, is_aligned: bool) -> str:
+    """Returns a translation with what was taken out of its sentence."""
+    tokens = bytearray(text.tokens) if isinstance(text, Aligned) else None
+    made = apart.joined(i, [text.encode("utf-8", "surrogatepass")], tokens)
+    return Aligned(made, bytes(tokens or b"")) if is_aligned else made
 
 
 def translate_texts(sessions: SessionPool, data: list[bytes], job: DecodeJob, threads: int, progress: Any) -> list[Any]:
@@ -127,7 +165,8 @@ def _check_options(sessions: SessionPool, job: DecodeJob) -> None:
 def _translate_batch(worker: Worker, data: list[bytes], rows: list[int], job: DecodeJob,
                      results: list[Any], stop: threading.Event) -> None:
     """Tokenizes the texts of these indices and translates them, as many together as fit."""
-    ids, width, counts, faults = worker.read([data[i] for i in rows], job.form, job.pair, job.most)
+    flags = ffi.NULL if job.notes is None else new_array("unsigned char[]", len(rows))
+    ids, width, counts, faults = worker.read([data[i] for i in rows], job.form, job.pair, job.most, flags=flags)
     ready: list[tuple[int, Any, Any]] = []
     targets: tuple[dict[int, Any], dict[int, Any]] = ({}, {})  # the ids of prefixes and drafts
     for given, to in zip((job.prefixes, job.drafts), targets):
@@ -141,6 +180,8 @@ def _translate_batch(worker: Worker, data: list[bytes], rows: list[int], job: De
     for k, i in enumerate(rows):
         if faults[k].status:
             results[i] = error_of(faults[k], i)
+        elif job.notes is not None and flags[k] and _is_left(i, flags[k], job.notes):
+            results[i] = STAYS
         elif counts[k] and not isinstance(results[i], Error):
             ready.append((i, ids[k * width:k * width + counts[k]], *(each.get(i, ()) for each in targets),
                           job.prompts[i] if job.prompts else ()))
@@ -157,6 +198,12 @@ def _translate_batch(worker: Worker, data: list[bytes], rows: list[int], job: De
         n = -(-len(ready) // -(-len(ready) // n))  # batches of the same size
         _translate_ready(worker, data, ready[:n], job, results, stop)
         ready = ready[n:]
+
+
+def _is_left(index: int, flags: int, notes: bytearray) -> bool:
+    """Notes that a source has unknown tokens. Returns whether they are most of it, so that it stays."""
+    notes[index] |= LEFT if flags & 2 else UNKNOWN
+    return bool(flags & 2)
 
 
 def _exact(job: DecodeJob, index: int) -> tuple[int, ...]:
@@ -202,7 +249,8 @@ def _translate_ready(worker: Worker, data: list[bytes], ready: list[Any], job: D
         if editor:
             editor[0].check()
     if not running[0]:
-        for row, found in enumerate(hypotheses(session, n, job.ranks, job.form, worker.err)):
+        made = results_of(session, n, job.ranks, job.form, worker.err)
+        for row, found in enumerate(hypotheses(made, n)):
             i = ready[row][0]
             if job.terms or aligned:
                 try:
@@ -212,6 +260,28 @@ def _translate_ready(worker: Worker, data: list[bytes], ready: list[Any], job: D
                     results[i] = Error(error.status, error.message, i)
                     continue
             results[i] = found if job.many else found[0].text if found else ""
+        if job.looks and job.notes is not None:
+            _look_again(worker, session, requests, [row[0] for row in ready], data, made, job, results)
+
+
+def _look_again(worker: Worker, session: Any, requests: Any, rows: list[int], data: list[bytes], made: Results, job: DecodeJob,
+                results: list[Any]) -> None:
+    """Lets sources stay that are already in the language of the translation. The results of the session are lost."""
+    n, at = len(rows), 0
+    ends = new_array("int64_t[]", n)
+    for k, i in enumerate(rows):
+        at += len(data[i])
+        ends[k] = at
+    sources, suspects = b"".join(data[i] for i in rows), ffi.new("th_suspect[]", n)
+    if not lib.th_suspects(sources, ends, n, made.hypotheses, made.n, made.texts, job.options.length_penalty, suspects):
+        return
+    stays = ffi.new("unsigned char[]", n)
+    lib.th_look_again(session, worker.model, sources, ends, n, requests, job.form, job.options.max_length, suspects, stays)
+    for k, i in enumerate(rows):
+        if stays[k] and not isinstance(results[i], Error):
+            results[i] = STAYS
+            if job.notes is not None:
+                job.notes[i] |= LEFT
 
 
 def _editor(job: DecodeJob, options: Any, indices: list[int]) -> tuple[LogitsEditor, Any] | None:
@@ -247,9 +317,28 @@ def decode_memories(sessions: SessionPool, memories: list[np.ndarray], job: Deco
         running = ffi.new("int32_t *", 1)
         while running[0]:
             raise_error(lib.th_steps(session, STEPS, running, worker.err), worker.err)
-        found += hypotheses(session, len(rows), job.ranks, job.form, worker.err)
+        found += hypotheses(results_of(session, len(rows), job.ranks, job.form, worker.err), len(rows))
     sessions.give(worker)
     return found
+
+
+def stream_sentence(sessions: SessionPool, text: bytes, job: DecodeJob, layer: Layer | None) -> Iterator[str]:
+    """Yields the translation of a sentence in pieces while it grows; as one piece if something is put back into it."""
+    if layer is None:
+        yield from stream_text(sessions, text, job)
+        return
+    worker = sessions.take()
+    apart = Apart([text], lib.TH_ONE, worker.reader_of(64, job.pair), language=layer.language)
+    flags = ffi.new("unsigned char[]", 1)
+    if any(apart.counts):
+        worker.read(apart.sources, job.form, job.pair, job.most, flags=flags)
+    sessions.give(worker)
+    kind = apart.kinds[0] & lib.TH_KINDS
+    if kind in (lib.TH_AS_IS, lib.TH_CLEANED) and not flags[0] & 2:
+        yield from stream_text(sessions, apart.sources[0], job)
+    elif kind != lib.TH_BLANK:
+        job = job._replace(aligned=bool(apart.kinds[0] & lib.TH_ALIGNED))
+        yield from filter(None, translate_sentences(sessions, [text], job, 1, None, layer._replace(notes=bytearray(1))))
 
 
 def stream_text(sessions: SessionPool, text: bytes, job: DecodeJob) -> Iterator[str]:
@@ -271,7 +360,7 @@ def stream_text(sessions: SessionPool, text: bytes, job: DecodeJob) -> Iterator[
         raise_error(lib.th_steps(session, 1, running, worker.err), worker.err)
         if editor:
             editor[0].check()
-        so_far = hypotheses(session, 1, 1, job.form, worker.err)[0][0].text
+        so_far = hypotheses(results_of(session, 1, 1, job.form, worker.err), 1)[0][0].text
         if running[0]:  # the last token may end inside a character
             so_far = so_far.rstrip("\ufffd")
         if so_far.startswith(shown) and so_far != shown:

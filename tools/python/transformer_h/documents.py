@@ -30,6 +30,7 @@ from .languages import language_tag
 from .markup import Document
 from .office_xml import FileError, Work, XmlPart, etree
 from .pairs_formats import READERS, charset_of
+from .surroundings import Counts
 
 if TYPE_CHECKING:
     from . import Model
@@ -369,14 +370,18 @@ def _translate_part(file: File, models: Sequence[Model], texts: list[str], first
     def shift(error: Error) -> object:
         return on_error(error if error.index is None else Error(error.status, error.message, first + error.index))
 
-    on_error, options = options["on_error"], dict(options)
+    on_error, counts, options = options["on_error"], options.get("counts"), dict(options)
     if callable(on_error):
         options["on_error"] = shift
     for number, each in enumerate(models):
         if reached is not None:
             options["progress"] = lambda done, total, number=number, to=reached: to((number + done / max(total, 1)) / len(models))
         left: list[str] = []
+        if isinstance(counts, Counts):
+            options["counts"] = Counts()
         texts = each.translate_document(texts, file.format, left=left, **options)
+        if isinstance(counts, Counts):
+            counts.add(options["counts"], first)
         for line in left:
             file.leave(line)
     return texts

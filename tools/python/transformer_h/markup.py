@@ -7,9 +7,9 @@ import threading
 from typing import Any, Iterable, Iterator, Sequence
 
 from ._transformer import ffi, lib
-from .arguments import check_choice, check_integer, check_list, check_no_nul, check_text
+from .arguments import check_choice, check_flag, check_integer, check_list, check_no_nul, check_text
 from .errors import Error, new_array
-from .sentences import Cut, cut
+from .surroundings import Apart
 
 LINE_BREAK = re.compile("[\n-\r\x85\u2028\u2029]")
 
@@ -31,6 +31,11 @@ class Aligned(str):
         return str(self), self.tokens
 
 
+def is_copied(translation: Any) -> bool:
+    """Returns whether a sentence with this translation is copied. An empty Aligned is that of a sentence that stays as it is."""
+    return translation is None or isinstance(translation, Error) or (isinstance(translation, Aligned) and not translation)
+
+
 class Document:
     """A document: its sentences, and the document with translations in their places.
 
@@ -41,36 +46,42 @@ class Document:
     (plain text in wrapped lines). The rules, and the bytes, are those of `translate --document`, `--html` and so on.
     Model.translate_document does both steps. needs_tokens has a byte for each sentence: 1 if the document depends on the
     tokens of its translation, as around tags. With sentences="whole", each line of text, and each paragraph of the
-    other formats, counts as one sentence. After join, left has a line about each kind of text that stays as it is.
+    other formats, counts as one sentence. What stands around sentences (labels, reference marks, emoji) is no part of them, and
+    addresses, numbers with units and code are copied, which needs a model that reads sentences: plain=True turns both off, as
+    sentences="whole" does, and protect=False the second. After join, left has a line about each kind of text that stays as it is.
     Raises ValueError for subtitles without a line with times."""
 
     FORMATS = ("text", "html", "markdown", "srt", "wrapped")
     FEW = 64  # so many translations are given to the library at once, because it needs copies
 
-    def __init__(self, text: str, format: str = "text", *, sentences: str = "split") -> None:
+    def __init__(self, text: str, format: str = "text", *, sentences: str = "split", plain: bool = False, protect: bool = True) -> None:
         check_choice("format", format, dict.fromkeys(self.FORMATS))
         check_choice("sentences", sentences, dict.fromkeys(("split", "whole")))
+        plain, protect = check_flag("plain", plain) or sentences == "whole", check_flag("protect", protect)
         self.format = format
         self.left: list[str] = []
+        self.divided = 0  # sentences that were divided, because they have no end in sight
         self._text = check_text("text", text)  # the library has pointers into it
         self._lock = threading.Lock()  # join uses the document's memory
         if format == "text":
-            lines = self._text.split(b"\n")
-            self._lines = [cut(line) for line in lines] if sentences == "split" else [
-                Cut([line] if line.strip() else [], []) for line in lines]
-            self.sentences = [each.decode("utf-8", "surrogatepass") for line in self._lines for each in line.sentences]
+            self._lines = self._text.split(b"\n")
+            self._apart = Apart(self._lines, lib.TH_DOCUMENT | (lib.TH_PLAIN if plain else 0)) if sentences == "split" else None
+            self._counts = self._apart.counts if self._apart else [int(bool(line.strip())) for line in self._lines]
+            self.divided = sum(self._apart.divided) if self._apart else 0
+            self.sentences = [each.decode("utf-8", "surrogatepass") for each in (
+                self._apart.sources if self._apart else filter(bytes.strip, self._lines))]
             self.needs_tokens = bytes(len(self.sentences))
             return
         self._memory = ffi.from_buffer(self._text)
         found = lib.th_document_read(getattr(lib, f"MARKUP_{format.upper()}"), self._memory, len(self._text),
-                                     sentences == "whole")
+                                     sentences == "whole", not plain, protect and not plain)
         if not found:
             raise Error(lib.TFM_E_MEMORY, "no memory for the document")
         self._document = ffi.gc(found, lib.th_document_free)
         wrong = lib.th_document_refused(found)
         if wrong:
             raise ValueError(ffi.string(wrong).decode())
-        size = ffi.new("size_t *")
+        size, self.divided = ffi.new("size_t *"), int(lib.th_document_divided(found))
         self.sentences = [decoded(lib.th_document_sentence(found, i, size), size[0])
                           for i in range(lib.th_document_count(found))]
         needs = ffi.new("unsigned char[]", len(self.sentences) or 1)
@@ -82,11 +93,11 @@ class Document:
         index = check_integer("index", index, 0, len(self.sentences) - 1)
         if self.format != "text":
             return f"sentence {index + 1}"
-        return f"line {[number for number, line in enumerate(self._lines, 1) for _ in line.sentences][index]}"
+        return f"line {[number for number, n in enumerate(self._counts, 1) for _ in range(n)][index]}"
 
     def join(self, translations: Iterable[str | Error | None], lang: str | None = None) -> str:
-        """Returns the document with a translation in the place of each sentence. An Error or None copies the sentence.
-        Where tags belong is known for translations that are Aligned; around others they stand at the ends. lang is
+        """Returns the document with a translation in the place of each sentence. An Error, None or an empty
+        Aligned copies the sentence. Where tags belong is known for translations that are Aligned; around others they stand at the ends. lang is
         the code of a language for the lang attribute of HTML's html element, as `translate --lang`; codes that HTML
         does not allow change nothing."""
         code = check_lang(lang)
@@ -94,10 +105,10 @@ class Document:
         if len(made) != len(self.sentences):
             raise ValueError(f"{len(made)} translations for {len(self.sentences)} sentences")
         if self.format == "text":
-            found = iter(check_text(f"translations[{i}]", sentence if one is None or isinstance(one, Error) else one)
+            found = iter(check_text(f"translations[{i}]", sentence if is_copied(one) else one)
                          for i, (one, sentence) in enumerate(zip(made, self.sentences)))
-            return b"\n".join(line.joined([next(found) for _ in line.sentences])
-                              for line in self._lines).decode("utf-8", "surrogatepass")
+            with self._lock:
+                return "\n".join(self._joined(i, [next(found) for _ in range(n)]) for i, n in enumerate(self._counts))
         size = ffi.new("size_t *")
         with self._lock:
             lib.th_document_begin(self._document, code)
@@ -110,6 +121,10 @@ class Document:
             left = ffi.gc(lib.th_document_left(self._document, size), lib.th_free)
             self.left = decoded(left, size[0]).splitlines() if left else []
         return joined
+
+    def _joined(self, i: int, made: list[bytes]) -> str:
+        """Returns line i of a text."""
+        return self._apart.joined(i, made) if self._apart else b"".join(made).decode("utf-8", "surrogatepass")
 
     def _put(self, translations: list[str | Error | None], at: int) -> None:
         """Appends the translations of some sentences, the first of which is sentence `at`."""
@@ -132,23 +147,29 @@ class Document:
 
 
 class Documents:
-    """The documents of many texts, as an iterator. sentences has those of all of them, and needs_tokens a byte for each. Of many
-    texts each is read twice, because a Document needs more memory than its text."""
+    """The documents of many texts, as an iterator. sentences has those of all of them, needs_tokens a byte for each, and numbers the
+    number of its document; divided has a number for each document. Of many texts each is read twice, because a Document needs more
+    memory than its text."""
 
     FEW = 64  # Documents of so many are kept while their sentences are translated
 
-    def __init__(self, texts: Sequence[str | bytes], format: str, sentences: str) -> None:
-        self._texts, self._options = texts, {"format": format, "sentences": sentences}
+    def __init__(self, texts: Sequence[str | bytes], format: str, sentences: str, plain: bool = False, protect: bool = True) -> None:
+        self._texts, self._options = texts, {"format": format, "sentences": sentences, "plain": plain, "protect": protect}
         self._kept = [self._read(text) for text in texts] if len(texts) < self.FEW else None
         self.sentences: list[str] = []
+        self.numbers: list[int] = []
+        self.divided: list[int] = []
         needs = bytearray()
-        for one in self:
+        for number, one in enumerate(self):
             self.sentences += one.sentences
+            self.numbers += [number] * len(one.sentences)
+            self.divided.append(one.divided)
             needs += one.needs_tokens
         self.needs_tokens = bytes(needs)
 
     def _read(self, text: str | bytes) -> Document:
-        return Document(text if isinstance(text, str) else text.decode("utf-8", "surrogatepass"), **self._options)
+        options: Any = self._options
+        return Document(text if isinstance(text, str) else text.decode("utf-8", "surrogatepass"), **options)
 
     def __iter__(self) -> Iterator[Document]:
         return iter(self._kept) if self._kept is not None else map(self._read, self._texts)

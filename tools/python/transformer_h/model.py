@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Literal, Ma
 
 from ._transformer import ffi, lib
 from .arguments import (check_call, check_choice, check_count, check_flag, check_for_each_text, check_integer, check_languages,
-                        check_list, check_path, check_rows, check_text, check_text_or_texts, did_you_mean, wrong_type)
+                        check_list, check_path, check_rows, check_text, check_text_or_texts, check_texts, did_you_mean, wrong_type)
 from .config import config_of, enum_names
-from .decoding import decode_memories, stream_text, translate_texts
+from .decoding import decode_memories, stream_sentence, translate_sentences, translate_texts
 from .errors import Error, LanguageError, raise_error, raise_file_error
 from .extras import import_numpy
 from .listening import listen
 from .markup import Document, Documents, check_lang
-from .options import (OF_ONE_TEXT, OF_THE_LAST_MODEL, DecodeJob, DocumentOptions, Ids, Options, decode_job, text_form,
+from .options import (OF_ONE_TEXT, OF_PLAIN_TEXT, OF_THE_LAST_MODEL, DecodeJob, DocumentOptions, Ids, Options, decode_job, text_form,
                       unknown_option, with_options)
 from .results import Hypothesis, LiveText, Segment
-from .sentences import Cut, cut
+from .sentences import cut
 from .sessions import IdBatch, SessionPool, SharedTensor, requests_of
+from .surroundings import Apart, Counts, Layer
 from .transcribing import is_whisper, transcribe
 
 if TYPE_CHECKING:
@@ -222,6 +223,14 @@ class Model:
         several sentences causes a warning. n_best, alternatives, prefix and prompt, with a warning, and aligned and
         tokens read each text as one.
 
+        If the file says "split", what people write around sentences is kept, as `translate` keeps it: labels, reference marks,
+        brackets, quotation marks, emoji. Sentences in capitals are translated as others, and text without letters, sentences
+        of characters that the model does not know, and sentences that are already in the language of the translation
+        stay; with all_languages the last ones are translated. plain=True gives each sentence to the model as it is, and so do
+        sentences="whole", prefix, draft, prompt, alternatives and tokens. lang (by default target_language) is the language whose
+        quotation marks are written. counts is a Counts, which gets how many sentences
+        stayed, were divided, or have unknown tokens.
+
         n_best returns a list of that many Hypothesis for each text, instead of a string: at most beam, or
         with sample that many independent samples. alternatives also returns lists of Hypothesis: the
         most probable continuations of the prefix.
@@ -265,22 +274,49 @@ class Model:
         TypeError or ValueError.
         """
         one, texts = check_text_or_texts("text", text)
+        return self._translate(one, texts, n_best, options)
+
+    def _translate(self, one: bool, texts: list[bytes], n_best: Any, options: dict[str, Any], of: list[int] | None = None,
+                   language: str | None = None) -> Any:
+        """Does what translate does. of: the texts are sentences of documents, which have these numbers. language: see Layer."""
         options = {name: value for name, value in options.items() if value is not None}
         on_error = options.pop("on_error", "raise")
         check_choice("on_error", on_error, {"raise": 0, "return": 0})
-        cuts = self._cut(texts, n_best, options)
-        if cuts is None:
-            results = self._translated(one, texts, n_best, options)
+        counts = options.pop("counts", None)
+        if counts is not None and not isinstance(counts, Counts):
+            wrong_type("counts", counts, "Counts")
+        layer = self._layer(n_best, options, language)
+        apart = self._apart(texts, n_best, options, layer is not None) if of is None else options.pop("sentences", None) and None
+        numbers = [i for i, n in enumerate(apart.counts) for _ in range(n)] if apart else of or range(len(texts))
+        if layer is not None:
+            layer = layer._replace(notes=bytearray(len(numbers)))
+        if apart is None:
+            results = self._translated(one, texts, n_best, options, layer=layer)
         else:
-            results = self._by_sentences(one, texts, cuts, options)
+            results = self._by_sentences(one, texts, apart, numbers, n_best, options, layer)
+        if counts is not None and layer is not None:
+            counts.note(layer.notes, numbers)
+            counts.note_divided(apart.divided if apart else ())
         if on_error == "raise":
             fault = next((each for each in results if isinstance(each, Error)), None)
             if fault:
                 raise Error(fault.status, fault.message) if one else fault
         return results[0] if one else results
 
-    def _cut(self, texts: list[bytes], n_best: Any, options: dict[str, Any]) -> list[Cut] | None:
-        """Returns the sentences of the texts, or None if each text is translated as one."""
+    def _layer(self, n_best: Any, options: dict[str, Any], language: Any) -> Layer | None:
+        """Returns what is done with each sentence, or None if the model gets it as it is."""
+        plain, every = (check_flag(name, options.pop(name, False)) for name in ("plain", "all_languages"))
+        lang = options.pop("lang", None)
+        check_lang(lang)
+        language = language or lang or options.get("target_language")
+        if plain or self._config["sentences"] != "split" or options.get("sentences") == "whole" or any(
+                options.get(name) is not None and options[name] is not False for name in OF_PLAIN_TEXT):
+            return None
+        return Layer(language if isinstance(language, str) else None, not every and n_best in (None, 1) and not options.get("sample"),
+                     bytearray(), options.get("aligned", False) is not False)
+
+    def _apart(self, texts: list[bytes], n_best: Any, options: dict[str, Any], has_layer: bool) -> Apart | None:
+        """Returns the texts with their sentences, or None if each text is translated as one."""
         word = options.pop("sentences", None)
         if word is not None:
             check_choice("sentences", word, dict.fromkeys(("split", "whole")))
@@ -292,52 +328,55 @@ class Model:
         if rule == "whole" or one_text in ("aligned", "tokens") or (rule == "unknown" and self._warned):
             return None
         labels = self._config["src_language"] == "target"
-        cuts = [cut(text, labels) for text in texts]
-        number = next((i for i, each in enumerate(cuts) if len(each.sentences) > 1), None)
-        if number is None:
-            return None
-        if rule == "unknown":
+        how = lib.TH_LINES if has_layer and not one_text else lib.TH_LINES | lib.TH_PLAIN
+        apart = Apart(texts, how, labels=labels)
+        number = next((i for i, n in enumerate(apart.counts) if n > 1), None)
+        if number is not None and rule == "unknown":
             self._warned = True
             warnings.warn(f"text {number} has several sentences, and {self._name} does not say whether it reads sentences or "
-                          "whole texts. Texts are translated whole: sentences='split' or 'whole' chooses", stacklevel=3)
-        elif one_text:
-            warnings.warn(f"text {number} has several sentences, which {one_text} reads as one text", stacklevel=3)
-        else:
-            return cuts
-        return None
+                          "whole texts. Texts are translated whole: sentences='split' or 'whole' chooses", stacklevel=4)
+        elif number is not None and one_text:
+            warnings.warn(f"text {number} has several sentences, which {one_text} reads as one text", stacklevel=4)
+        if one_text and has_layer:
+            apart = Apart(texts, lib.TH_LINES | lib.TH_WHOLE)
+        elif one_text or rule == "unknown":
+            return None
+        return apart if any(apart.kinds) else None
 
-    def _by_sentences(self, one: bool, texts: list[bytes], cuts: list[Cut], options: dict[str, Any]) -> list[Any]:
+    def _by_sentences(self, one: bool, texts: list[bytes], apart: Apart, numbers: list[int], n_best: Any, options: dict[str, Any],
+                      layer: Layer | None) -> list[Any]:
         """Translates the sentences of all texts together, and joins those of each text."""
-        parts = [each.sentences if len(each.sentences) > 1 else [text] for each, text in zip(cuts, texts)]
-        numbers = [i for i, each in enumerate(parts) for _ in each]
         if "draft" in options:  # a draft of as many sentences is split, another one left out: it changes no result
             drafts = check_for_each_text("draft", options["draft"], one, len(texts))
             options["draft"] = []
-            for draft, part in zip(drafts, parts):
-                split = cut(draft).sentences if len(part) > 1 else [draft]
+            for draft, n in zip(drafts, apart.counts):
+                split = cut(draft).sentences if n > 1 else [draft]
                 options["draft"] += [each.decode("utf-8", "surrogatepass")
-                                     for each in (split if len(split) == len(part) else [b""] * len(part))]
-        found = iter(self._translated(False, [each for part in parts for each in part], None, options, numbers))
+                                     for each in (split if len(split) == n else [b""] * n)]
+        found = iter(self._translated(False, apart.sources, n_best, options, numbers, layer))
         results: list[Any] = []
-        for i, (each, part) in enumerate(zip(cuts, parts)):
-            made = [next(found) for _ in part]
+        for i, (kind, n) in enumerate(zip(apart.kinds, apart.counts)):
+            made = [next(found) for _ in range(n)]
             bad = next((k for k, translation in enumerate(made) if isinstance(translation, Error)), None)
             if bad is not None:
-                where = f"sentence {bad + 1}: " if len(part) > 1 else ""
+                where = f"sentence {bad + 1}: " if n > 1 else ""
                 results.append(Error(made[bad].status, where + made[bad].message, i))
-            elif len(part) > 1:
-                results.append(each.joined([translation.encode("utf-8", "surrogatepass") for translation in made]).decode(
-                    "utf-8", "surrogatepass"))
-            else:
+            elif not kind:
                 results.append(made[0])
+            elif n_best is None:
+                results.append(apart.joined(i, [each.encode("utf-8", "surrogatepass") for each in made]))
+            elif made:
+                results.append([each._replace(text=apart.joined(i, [each.text.encode("utf-8", "surrogatepass")])) for each in made[0]])
+            else:
+                results.append([Hypothesis(apart.joined(i, []), 0.0, 0.0, 0, "ended")])
         return results
 
     def _translated(self, one: bool, texts: list[bytes], n_best: Any, options: dict[str, Any],
-                    numbers: list[int] | None = None) -> list[Any]:
+                    numbers: list[int] | None = None, layer: Layer | None = None) -> list[Any]:
         """Translates texts, each as one. The result of a text that fails is its Error. numbers are those of the texts that
         sentences are of."""
         if "second" in options or "via_language" in options:
-            return self._translated_twice(one, texts, n_best, options, numbers)
+            return self._translated_twice(one, texts, n_best, options, numbers, layer)
         options = dict(options)
         threads = check_integer("threads", options.pop("threads", 1), 1, MOST_THREADS)
         progress = check_call("progress", options.pop("progress", None), "a function of two numbers")
@@ -348,6 +387,8 @@ class Model:
         job = self._job("translate", n_best, options, prefixes, drafts, prompts)._replace(numbers=numbers)
         if isinstance(job.aligned, bytes) and len(job.aligned) != len(texts):
             raise ValueError(f"aligned has {len(job.aligned)} bytes for {len(texts)} texts")
+        if layer is not None:
+            return translate_sentences(self._sessions, texts, job, threads, progress, layer)
         return translate_texts(self._sessions, texts, job, threads, progress)
 
     def _job(self, method: str, n_best: Any, options: dict[str, Any], prefixes: list[bytes] | None = None,
@@ -358,18 +399,18 @@ class Model:
 
     @overload
     def translate_document(  # type: ignore[overload-overlap]
-        self, text: str, format: str = "text", *, lang: str | None = None, left: list[str] | None = None,
+        self, text: str, format: str = "text", *, lang: str | None = None, left: list[str] | None = None, protect: bool = True,
         on_error: Literal["raise", "copy"] | Callable[[Error], object] = "raise", **options: Unpack[DocumentOptions]) -> str: ...
     @overload
     def translate_document(
-        self, text: Iterable[str], format: str = "text", *, lang: str | None = None, left: list[str] | None = None,
+        self, text: Iterable[str], format: str = "text", *, lang: str | None = None, left: list[str] | None = None, protect: bool = True,
         on_error: Literal["raise", "copy"] | Callable[[Error], object] = "raise",
         **options: Unpack[DocumentOptions]) -> list[str]: ...
 
-    @with_options("aligned", "on_error", "prefix", "draft", "prompt", "alternatives", "min_alternative_prob", "prefix_bias",
+    @with_options("aligned", "on_error", "prefix", "draft", "prompt", "alternatives", "min_alternative_prob", "prefix_bias", "lang",
                   "tokens", "keep_end")
     def translate_document(self, text: str | Iterable[str], format: str = "text", *, lang: str | None = None, left: list[str] | None = None,
-                           on_error: Literal["raise", "copy"] | Callable[[Error], object] = "raise", **options: Any) -> Any:
+                           protect: bool = True, on_error: Literal["raise", "copy"] | Callable[[Error], object] = "raise", **options: Any) -> Any:
         """Translates a document, or each one of a list, sentence by sentence, and returns it with its lines and tags.
         format is "text" (paragraphs, one on a line), "html" (also XML), "markdown", "srt" (also WebVTT) or "wrapped"
         (plain text in wrapped lines). The result has the bytes of `translate --document`, `--html` and so on. A
@@ -378,12 +419,15 @@ class Model:
         html element becomes. Options are those of translate that give one translation of each
         sentence; progress counts sentences. sentences="whole" translates each line of a text, and each paragraph of
         another document, as one, as is done without the option if the model file says that the model reads whole texts.
+        If the file says that it reads sentences, what is around and inside of sentences is kept, as by translate, and addresses,
+        numbers with units and code in documents with tags are copied. plain=True turns both off, and protect=False the second.
 
         Raises Error for the first sentence that fails; its message has the number of the line, or in documents
         with tags of the sentence. With on_error="copy", such a sentence stays as it is, also with a function, which is
         called with each Error and may raise it. If left is a list, a line about each kind of text that stays as it is
         is added to it. Raises ValueError for subtitles without a line with times.
         """
+        plain = options.get("plain")
         allowed = inspect.signature(Model.translate_document).parameters
         for name in options:
             if name not in allowed or name == "text":
@@ -397,15 +441,19 @@ class Model:
         check_lang(lang)
         if format != "text" and (options.get("second") is not None or options.get("via_language") is not None):
             first, last = self._of_two(options)  # each model places the tags
-            between = self.translate_document(text, format, lang="", on_error=on_error, left=left, sentences=sentences, **first)
-            return options["second"].translate_document(between, format, lang=lang, on_error=on_error, left=left, sentences=sentences, **last)
+            first, last = ({**each, "sentences": sentences, "protect": protect} for each in (first, last))
+            between = self.translate_document(text, format, lang="", on_error=on_error, left=left, **first)
+            return options["second"].translate_document(between, format, lang=lang, on_error=on_error, left=left, **last)
         one, data = check_text_or_texts("text", text)
         word = sentences or ("whole" if self._config["sentences"] == "whole" else "split")
 
-        documents = Documents(data, format, word)
-        translate: Any = self.translate  # options are checked there
-        found = iter(translate(documents.sentences, aligned=documents.needs_tokens if format != "text" else None,
-                               on_error="return", sentences="whole", **options))
+        plain = plain or self._config["sentences"] != "split" or word == "whole"
+        documents = Documents(data, format, word, bool(plain), protect)
+        found = iter(self._translate(False, check_texts("sentences", documents.sentences), None, {
+            **options, "aligned": documents.needs_tokens if format != "text" else None, "on_error": "return", "plain": plain},
+            documents.numbers, lang))
+        if isinstance(options.get("counts"), Counts):
+            options["counts"].note_divided(documents.divided)
         made = []
         for index, document in enumerate(documents):
             results = [next(found) for _ in document.sentences]
@@ -442,7 +490,7 @@ class Model:
         return first, last
 
     def _translated_twice(self, one: bool, texts: list[bytes], n_best: Any, options: dict[str, Any],
-                          numbers: list[int] | None) -> list[Any]:
+                          numbers: list[int] | None, layer: Layer | None) -> list[Any]:
         first, last = ({name: value for name, value in each.items() if value is not None} for each in self._of_two(options))
         if one:  # both models get lists
             for name in ("prefix", "draft"):
@@ -451,39 +499,47 @@ class Model:
                                   for text in check_for_each_text(name, last[name], one, 1)]
             if "prompt" in last:
                 last["prompt"] = check_rows("prompt", [last["prompt"]], one)
-        between = self._translated(False, texts, None, first, numbers)
+        via = layer._replace(language=options.get("via_language")) if layer is not None else None
+        between = self._translated(False, texts, None, first, numbers, via)
         second = options["second"]
         found = second._translated(False, [b"" if isinstance(each, Error) else each.encode("utf-8", "surrogatepass")
-                                           for each in between], n_best, last, numbers)
+                                           for each in between], n_best, last, numbers, layer)
         return [Error(each.status, f"{model._name}: {each.message}", each.index) if isinstance(each, Error) else each
                 for model, each in ((self, a) if isinstance(a, Error) else (second, b) for a, b in zip(between, found))]
 
     @with_options("beam", "alternatives", "min_alternative_prob", "batch", "threads", "prefix", "prefix_bias", "draft",
                   "prompt", "sample", "seed", "temperature", "top_k", "top_p", "patience", "stop", "on_error", "greedy",
-                  "progress", "terms", "aligned", "second", "via_language")
+                  "progress", "terms", "aligned", "second", "via_language", "all_languages", "counts")
     def stream(self, text: str, **options: Any) -> Iterator[str]:
         """Yields the greedy translation of a text in pieces while it grows. The joined pieces are the
-        result of translate with greedy. Options are those of translate for one greedy translation."""
+        result of translate with greedy and all_languages. A sentence in brackets or capitals comes as one piece. Options are
+        those of translate for one greedy translation."""
         for name in ("beam", "n_best", "alternatives", "batch", "threads", "prefix", "draft", "prompt", "sample", "on_error",
-                     "greedy", "progress", "terms", "aligned", "second", "via_language"):
+                     "greedy", "progress", "terms", "aligned", "second", "via_language", "all_languages", "counts"):
             if name in options:
                 raise TypeError(f"{name} is no option of stream, which translates one text greedily")
         data, options = check_text("text", text), {**{k: v for k, v in options.items() if v is not None}, "greedy": True}
-        cuts = self._cut([data], None, options)
-        if cuts is None:
-            return stream_text(self._sessions, data, self._job("stream", None, options))
-        return self._stream_sentences(cuts[0], [self._job("stream", None, dict(options)) for _ in cuts[0].sentences])
+        layer = self._layer(None, options, None)
+        apart = self._apart([data], None, options, layer is not None)
+        sources = apart.sources if apart else [data]
+        return self._stream_sentences(apart, sources, [self._job("stream", None, dict(options)) for _ in sources or [b""]], layer)
 
-    def _stream_sentences(self, text: Cut, jobs: list[DecodeJob]) -> Iterator[str]:
+    def _stream_sentences(self, apart: Apart | None, sources: list[bytes], jobs: list[DecodeJob], layer: Layer | None) -> Iterator[str]:
         made: list[bytes] = []
-        so_far = 0
-        for sentence, job in zip(text.sentences, jobs):
+        shown = ""
+        for source, job in zip(sources, jobs):
             made.append(b"")
-            for piece in stream_text(self._sessions, sentence, job):
+            for piece in stream_sentence(self._sessions, source, job, layer):
                 made[-1] += piece.encode("utf-8", "surrogatepass")
-                whole = text.joined(made)
-                yield whole[so_far:].decode("utf-8", "surrogatepass")
-                so_far = len(whole)
+                if apart is None:
+                    yield piece
+                    continue
+                so_far = apart.joined(0, made, is_partial=True)
+                if so_far.startswith(shown) and so_far != shown:
+                    yield so_far[len(shown):]
+                    shown = so_far
+        if apart is not None:
+            yield from filter(None, [apart.joined(0, made)[len(shown):]])
 
     # ---- scores, ids, arrays
 
@@ -555,7 +611,7 @@ class Model:
         array = np.asarray(SharedTensor(lib.tfm_session_encoder_output(session), (session, worker, src)))
         return array, np.frombuffer(ffi.buffer(src.lengths), np.int32)
 
-    @with_options("source_language", "sentences", "max_source", "threads", "progress", "edit_logits", "terms", "second",
+    @with_options("source_language", "sentences", "plain", "all_languages", "counts", "lang", "max_source", "threads", "progress", "edit_logits", "terms", "second",
                   "via_language", "prefix", "prefix_bias", "draft", "aligned", "on_error", "alternatives", "min_alternative_prob",
                   "lexical_shortlist", "no_source_ngram")
     def decode(self, memory: np.ndarray | Iterable[np.ndarray], *, n_best: int | None = None, **options: Any) -> Any:

@@ -11,6 +11,7 @@ from ._transformer import ffi, lib
 from .arguments import check_call, check_choice, check_flag, check_integer, check_number, did_you_mean
 from .config import enum_names
 from .extras import import_numpy
+from .surroundings import Counts
 from .terms import Terms
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class DocumentOptions(TypedDict, total=False):
     via_language: str | None
     progress: Callable[[int, int], Any] | None
     sentences: Literal["split", "whole"] | None
+    plain: bool | None
+    all_languages: bool | None
+    counts: Counts | None
     # fields of tfm_decode_options
     max_length: int | None
     min_length: int | None
@@ -67,6 +71,7 @@ class Options(DocumentOptions, total=False):
     draft: str | Iterable[str] | None
     prompt: Iterable[int] | Ids | None
     tokens: bool
+    lang: str | None
     aligned: bool | bytes
     on_error: Literal["raise", "return"]
     alternatives: int | None
@@ -138,6 +143,8 @@ class DecodeJob(NamedTuple):
     terms: Terms | None
     aligned: bool | bytes  # bytes: a flag for each text, as Document.needs_tokens; a text without it gets a plain str
     numbers: list[int] | None = None  # of the texts that the sentences are of; None: each is a text
+    notes: bytearray | None = None  # see Layer of surroundings.py; None: all that is not blank is translated
+    looks: bool = False  # sentences that are already in the language of the translation stay
 
     def aligns(self, index: int) -> bool:
         return bool(self.aligned[index]) if isinstance(self.aligned, bytes) else self.aligned
@@ -146,6 +153,8 @@ class DecodeJob(NamedTuple):
         return self.numbers[index] if self.numbers else index
 
 
+# options that speak of a text as the model reads it: it is given to the model as it is
+OF_PLAIN_TEXT = ("prefix", "draft", "prompt", "alternatives", "tokens")
 # options that read each text as one, because they give or take more than one translation of it
 OF_ONE_TEXT = ("n_best", "alternatives", "prefix", "prompt", "aligned", "tokens")
 

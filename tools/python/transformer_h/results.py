@@ -64,8 +64,16 @@ class LiveText(NamedTuple):
 _FINISH = {value: name[len("TFM_FINISH_"):].lower() for value, name in ffi.typeof("tfm_finish").elements.items()}
 
 
-def hypotheses(session: Any, rows: int, ranks: int, form: int, err: Any) -> list[list[Hypothesis]]:
-    """Returns the hypotheses of each row."""
+class Results(NamedTuple):
+    """The hypotheses of a session's rows, as the library gives them: n of th_hypothesis, and the bytes of their texts."""
+
+    hypotheses: Any
+    n: int
+    texts: bytes
+
+
+def results(session: Any, rows: int, ranks: int, form: int, err: Any) -> Results:
+    """Returns the hypotheses of all rows."""
     out, n = ffi.new("th_hypothesis[]", rows * ranks), ffi.new("int32_t *")
     size, capacity = ffi.new("size_t *"), 256 * rows * ranks
     while True:
@@ -74,10 +82,15 @@ def hypotheses(session: Any, rows: int, ranks: int, form: int, err: Any) -> list
         if size[0] <= capacity:
             break
         capacity = size[0]
-    data, begin = ffi.buffer(text)[:], 0
+    return Results(out, n[0], ffi.buffer(text, size[0])[:])
+
+
+def hypotheses(results: Results, rows: int) -> list[list[Hypothesis]]:
+    """Returns the hypotheses of each row."""
+    begin = 0
     found: list[list[Hypothesis]] = [[] for _ in range(rows)]
-    for h in out[0:n[0]]:
-        found[h.row].append(Hypothesis(data[begin:h.end].decode(), h.score, h.log_probability,
+    for h in results.hypotheses[0:results.n]:
+        found[h.row].append(Hypothesis(results.texts[begin:h.end].decode(), h.score, h.log_probability,
                                        h.length, _FINISH[h.finish]))
         begin = h.end
     return found

@@ -56,8 +56,18 @@ class Worker:
             codes = [ffi.NULL if code is None else ffi.new("char[]", code) for code in pair]
             raise_error(lib.tfm_languages_set(session, *codes, self.err), self.err)
 
-    def read(self, texts: list[bytes], form: int, pair: Any, most: int, target: bool = False) -> Any:
-        """Returns ids [n, width], counts, faults of the texts."""
+    def reader_of(self, width: int, pair: Any) -> Any:
+        """Returns a session that tokenizes sources of so many tokens."""
+        if width > self.reader_source or not self.reader:
+            self.reader, self.reader_source = self.make(1, width, 1, 1), width
+            self.reader_pair = None
+        if pair != self.reader_pair:
+            self.languages(self.reader, pair)
+            self.reader_pair = pair
+        return self.reader
+
+    def read(self, texts: list[bytes], form: int, pair: Any, most: int, target: bool = False, flags: Any = ffi.NULL) -> Any:
+        """Returns ids [n, width], counts, faults of the texts. flags get what unknown_tokens of _native.h says of each source."""
         data, n, at = b"".join(texts), len(texts), 0
         most = min(most, self.most_target if target else self.most_source)
         ends = new_array("int64_t[]", n)
@@ -71,13 +81,7 @@ class Worker:
             if target:
                 lib.th_targets(self.model, data, ends, n, form, ids, width, counts, faults)
             else:
-                if width > self.reader_source or not self.reader:
-                    self.reader, self.reader_source = self.make(1, width, 1, 1), width
-                    self.reader_pair = None
-                if pair != self.reader_pair:
-                    self.languages(self.reader, pair)
-                    self.reader_pair = pair
-                lib.th_sources(self.reader, data, ends, n, form, ids, width, counts, faults)
+                lib.th_sources(self.reader_of(width, pair), data, ends, n, form, ids, width, counts, faults, self.config.src_unk, flags)
             if width >= most or not any(faults[i].status == lib.TFM_E_TOO_LONG for i in range(n)):
                 return ids, width, counts, faults
             width = min(8 * width, most)
