@@ -1,9 +1,9 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests
    tests/fuzz/translate.c -lm Runs the command line with a model of hostile pieces. Each line of
    input must give one line of output, fields must stay whole, and tokens must be readable again. A
-   document must stay UTF-8. The first byte chooses the options, the second the weights. With
-   --terms, the list begins the input and ends at 0xFE. The pieces follow (bytes up to 0xFE, each
-   piece ended by 0xFF), then the input. */
+   document must stay UTF-8, and so must what --live writes. The first byte chooses the options, the
+   second the weights. With --terms, the list begins the input and ends at 0xFE. The pieces follow
+   (bytes up to 0xFE, each piece ended by 0xFF), then the input. */
 #define LINES_IN_MEMORY
 #include "tests/translate/lines.h"
 
@@ -74,6 +74,14 @@ static void run_document(const char *how, const char *bytes, size_t n) {
     }
 }
 
+/* Translates text, or lines of transcribe, while they come. */
+static void run_live(const char *options, const char *bytes, size_t n) {
+    const int status = lines_run(options, bytes, n);
+    need(status >= 0 && status <= 2);
+    need(test_is_utf8(lines_output.data, lines_output.size));
+    need(!lines_output.size || lines_output.data[lines_output.size - 1] == '\n');
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *bytes = (const char *)data;
     size_t i, n, begin = 2, seen;
@@ -100,6 +108,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     lines_make(pieces, data[1],
                data[0] & 8 ? FUZZ_IDS FUZZ_SPM
                            : ", \"start\": 1, \"end\": 2, \"src_text\": \"sentencepiece\"");
+    if (data[0] & 128) {
+        run_live(data[0] & 16 ? "--live --json --input json" : "--live --json", bytes + i,
+                 size - i);
+        return 0;
+    }
     if (data[0] >> 4 & 7) {
         run_document(documents[(data[0] >> 4 & 7) - 1], bytes + i, size - i);
         return 0;

@@ -143,7 +143,8 @@ static int find_is_file(const char *path) {
     return is_file;
 }
 
-/* Returns the path of the model with this name of n bytes, a copy that the caller frees, or NULL. */
+/* Returns the path of the model with this name of n bytes, a copy that the caller frees, or
+   NULL. */
 static char *find_named(const char *name, size_t n) {
     const size_t ending = strlen(FIND_ENDING);
     char *file = find_join("", name, n, "");
