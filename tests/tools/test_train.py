@@ -79,7 +79,7 @@ class TrainTest(unittest.TestCase):
         expected = trainer.translate(model.eval(), text, sources)
         for batch in ("1", "7"):
             run = subprocess.run([str(ROOT / "build/translate"), str(self.dir / "a.safetensors"),
-                                  "--batch", batch], input="".join(s + "\n" for s in sources),
+                                  "--plain", "--batch", batch], input="".join(s + "\n" for s in sources),
                                  capture_output=True, text=True)
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertEqual(run.stdout.splitlines(), expected)
@@ -161,7 +161,7 @@ class TrainTest(unittest.TestCase):
             self.train(out.name, "--train", str(self.dir / "ordered.tsv"), "--forced", forced,
                        "--epochs", "30", *more)
             expected = trainer.translate(*trainer.read_model_file(str(out)), sources)
-            run = subprocess.run([str(ROOT / "build/translate"), str(out)], capture_output=True, text=True,
+            run = subprocess.run([str(ROOT / "build/translate"), str(out), "--plain"], capture_output=True, text=True,
                                  input="".join(s + "\n" for s in sources))
             self.assertEqual(run.stdout.splitlines(), expected)
             self.assertNotIn("<", run.stdout)
@@ -346,7 +346,7 @@ class TrainTest(unittest.TestCase):
                              capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stderr)
         for file, most in ((path, 0), (again, 20)):
-            run = subprocess.run([str(ROOT / "build/translate"), str(file)], capture_output=True,
+            run = subprocess.run([str(ROOT / "build/translate"), str(file), "--plain"], capture_output=True,
                                  input="".join(s + "\n" for s in sources), text=True)
             self.assertEqual(run.returncode, 0, run.stderr)
             other = sum(a != b for a, b in zip(run.stdout.split("\n"), expected))
