@@ -112,7 +112,7 @@ static void look(void) {
         seen.malformed += !is_done && strncmp(at, ", \"done\": false}\n", 17) != 0;
         seen.invalid += !is_valid(&source) + !is_valid(&stable) + !is_valid(&text);
         seen.not_a_beginning += stable.size > text.size ||
-                                memcmp(text.data, stable.data, stable.size) != 0;
+                                (stable.size && memcmp(text.data, stable.data, stable.size) != 0);
         seen.taken_back += stable.size < before.size ||
                            (before.size && memcmp(stable.data, before.data, before.size) != 0);
         seen.unfinished += is_done && stable.size != text.size;

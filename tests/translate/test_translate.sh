@@ -201,7 +201,7 @@ check "a line that begins with the token of a language" "1 translate: line 3: \"
 if [ -f examples/models/de-en.safetensors ]; then
     printf '>>fra<< Hund\n  >>fra<<\n>>fra< Hund\n>><< Hund\nHund >>fra<<\n>>%050d<<\n' 0 > $dir/in
     check "  that the model lacks: said, and translated as text" "0 translate: line 1: the model has no language token >>fra<<, and translates it as text
-translate: line 2: the model has no language token >>fra<<, and translates it as text" "$(run examples/models/de-en.safetensors < $dir/in) $(grep language $dir/err)"
+translate: line 2, sentence 1: the model has no language token >>fra<<, and translates it as text" "$(run examples/models/de-en.safetensors < $dir/in) $(grep language $dir/err)"
 fi
 LC_ALL=C sed 's/src_text\\": \\"characters\\"/src_text\\": \\"words\\"     /' $toy > $dir/words
 printf '我 我是学生\n我 \033[31m我\n' > $dir/in

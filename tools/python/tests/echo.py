@@ -79,7 +79,7 @@ def through(data, name, echo, rewrite=True):
     """The document with an echo in the place of the model. With rewrite, parts whose texts are the same are written again, too."""
     file, made = File(data, name), []
     for text in file.texts:
-        document = Document(text, file.format)
+        document = Document(text, file.format, plain=True)
         made.append(document.join([echo(sentence) for sentence in document.sentences]))
     if rewrite:
         for part in file._parts.values():
