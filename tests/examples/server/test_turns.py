@@ -14,7 +14,6 @@ import pytest
 from load import GERMAN, ROOT, server, server_seconds, translated
 from test_server import GOOD, ask, head, in_threads, metrics, post, raw, translate, wait_until
 from transformer_h import join_sentences
-from transformer_h.sentences import Cut
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 from websockets.sync.client import connect
@@ -57,7 +56,7 @@ def queue(**options):
 
 def work(translator, name, n, size=1):
     from batches import Work
-    return Work((translator, "de", "en", None, None), [f"{name}{i}".ljust(size, "x") for i in range(n)])
+    return Work((translator, "de", "en", None, None, False), [f"{name}{i}".ljust(size, "x") for i in range(n)])
 
 
 async def taken(translator, n):
@@ -160,7 +159,7 @@ def test_equal_sentences_are_translated_once():
 
     async def run():
         with queue() as (line, translator):
-            made = Work((translator, "de", "en", None, None), ["a", "b", "a", "a"], b"\0\0\1\0")
+            made = Work((translator, "de", "en", None, None, False), ["a", "b", "a", "a"], b"\0\0\1\0")
             line.add(made, "x")
             batches = await taken(translator, 2)
             await asyncio.wait_for(made.done, 10)
@@ -230,7 +229,6 @@ def test_the_last_letter_decides_however_far_it_is():
     assert join_sentences(["好。", *many, "a"]) == "好。" + "".join(many) + "a"
     assert join_sentences(["gut.", *many, "a"]) == " ".join(["gut.", *many, "a"])
     assert join_sentences(["好。", "", "1", "gut", "2", "好", "", "3"]) == "好。1gut 2 好3"
-    assert Cut([], [b" ", b"\n", b"", b"  "]).joined(["好".encode(), b"1", b"2", b"", b"3"]) == "好1\n2  3".encode()
 
 
 # ---- one client that is hostile, and one that asks -------------------------------------------------
