@@ -111,7 +111,7 @@ static int protect_is_capitals(const char *text, size_t size) {
 /* ---- spans ----------------------------------------------------------------------------------- */
 
 /* These functions know ASCII characters only. */
-static int protect_is_letter(uint32_t c) { return c < 0x80 && character_case(c) != 0; }
+static int protect_is_letter(uint32_t c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
 static int protect_is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
 static int protect_is_word(uint32_t c) { return protect_is_letter(c) || protect_is_digit(c); }
 /* Returns whether a character is one of a set. */
