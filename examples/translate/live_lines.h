@@ -211,7 +211,7 @@ static long live_lines_hex(const char *at) {
         static const char digits[] = "0123456789abcdef0123456789ABCDEF";
         const char *digit = at[i] ? strchr(digits, at[i]) : NULL;
         if (!digit) return -1;
-        value = value * 16 + (digit - digits) % 16;
+        value = value * 16 + (long)((digit - digits) % 16);
     }
     return value;
 }

@@ -500,14 +500,14 @@ static inline tfm_status live_translation_finish(live_translation *l, tfm_error 
 /* Returns whether the source ends with a sentence. next is what follows it, as far as it is known:
    without a word in it, the source is read as if an English word followed. */
 static inline int live_translation_is_sentence(live_translation *l, const char *next, size_t size) {
-    enum { ENDS = TFM_CHARACTER_STOP | TFM_CHARACTER_CLOSING | TFM_CHARACTER_OPENING, NEAR = 80 };
+    enum { ENDS = TFM_CHARACTER_STOP | TFM_CHARACTER_CLOSING | TFM_CHARACTER_OPENING, AHEAD = 80 };
     tfm_text text, sentence;
     size_t at, begin = l->begin, end = live_translation_trim(l, l->read, l->source.size);
     uint32_t c = 0;
     for (at = end; at > begin && ((unsigned char)l->source.data[--at] & 0xC0) == 0x80;) continue;
     if (at < end) (void)tfm_character_next(l->source.data + at, end - at, &c);
     if (!character_is(c, ENDS)) return 0; /* an opening mark may close, too: " */
-    if (size > NEAR) size = NEAR;
+    if (size > AHEAD) size = AHEAD;
     l->tried.size = 0;
     text_buffer_append(&l->tried, l->source.data + begin, end - begin);
     if (live_translation_has_word(next, size)) text_buffer_append(&l->tried, next, size);

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -181,7 +180,7 @@ def main(listed: Path, out: Path) -> None:
     for one in api["chapters"]:
         (out / f"reference/{one['number']:02}.md").write_text(reference(api, one["number"], names), encoding="utf-8")
         references.append((one["name"].capitalize(), f"reference/{one['number']:02}"))
-    files = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    files = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.md") if not {"build", ".git"} & set(path.relative_to(ROOT).parts))
     texts = [Path(name) for name in files if name not in LEFT_OUT and "tools/packaging" not in name and name != "README.md"]
     for path in [Path("README.md"), *texts]:
         copied(path, out)
