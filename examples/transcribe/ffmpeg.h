@@ -8,6 +8,7 @@
        case FFMPEG_READ: ... data [size] is a WAV file in memory, which the caller frees
        case FFMPEG_MISSING: ... there is no ffmpeg, or the system is none of POSIX
        case FFMPEG_FAILED: ... ffmpeg has written to standard error what is wrong
+       case FFMPEG_LONG: ... the sound takes over FFMPEG_MOST bytes, which is nine hours
 
    Define _POSIX_C_SOURCE 200809L before the first include. With FFMPEG_OFF no program is run. */
 #ifndef FFMPEG_H
@@ -24,8 +25,14 @@
 #define FFMPEG_POSIX
 #endif
 
-typedef enum ffmpeg_answer { FFMPEG_READ, FFMPEG_MISSING, FFMPEG_FAILED } ffmpeg_answer;
-enum { FFMPEG_NONE = 127 }; /* exit status of a process that finds no ffmpeg */
+typedef enum ffmpeg_answer {
+    FFMPEG_READ,
+    FFMPEG_MISSING,
+    FFMPEG_FAILED,
+    FFMPEG_LONG
+} ffmpeg_answer;
+enum { FFMPEG_NONE = 127 };     /* exit status of a process that finds no ffmpeg */
+enum { FFMPEG_MOST = 1 << 30 }; /* a small file may say that it lasts for years */
 
 #ifdef FFMPEG_POSIX
 /* Becomes ffmpeg, which writes to a file descriptor. */
@@ -42,13 +49,16 @@ static void ffmpeg_become(const char *path, int out) {
     _exit(errno == ENOENT ? (int)FFMPEG_NONE : 1);
 }
 
-/* Reads all that a pipe has. Returns 0 if there is no memory. */
+/* Reads all that a pipe has, up to FFMPEG_MOST bytes. Returns 0 if there is no memory. */
 static int ffmpeg_take(int from, char **data, size_t *size) {
     size_t room = 0;
     long n = 1;
-    for (*data = NULL, *size = 0; n; *size += (size_t)n) {
+    for (*data = NULL, *size = 0; n && *size < FFMPEG_MOST; *size += (size_t)n) {
         if (*size == room) {
-            char *larger = (char *)realloc(*data, room = 2 * room + (1 << 20));
+            char *larger;
+            room = 2 * room + (1 << 20);
+            if (room > FFMPEG_MOST) room = FFMPEG_MOST;
+            larger = (char *)realloc(*data, room);
             if (!larger) return 0;
             *data = larger;
         }
@@ -74,6 +84,10 @@ static inline ffmpeg_answer ffmpeg_read(const char *path, void **data, size_t *s
     taken = child > 0 && ffmpeg_take(ends[0], &bytes, size);
     (void)close(ends[0]); /* ends an ffmpeg that would write more */
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    if (taken && *size >= FFMPEG_MOST) {
+        free(bytes), *size = 0;
+        return FFMPEG_LONG;
+    }
     if (taken && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         *data = bytes;
         return FFMPEG_READ;

@@ -226,6 +226,9 @@ static void take_other_sound(const char *path) {
     switch (ffmpeg_read(path, &data, &source.size)) {
     case FFMPEG_READ: source.data = data; return;
     case FFMPEG_FAILED: fail("%s: %s; ffmpeg cannot read it, either", path, why); return;
+    case FFMPEG_LONG:
+        fail("%s: over nine hours; a WAV file need not be in memory" SOUND_CONVERT, path);
+        return;
     case FFMPEG_MISSING: fail("%s: %s; where ffmpeg is installed, transcribe reads it", path, why);
     }
 }

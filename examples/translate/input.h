@@ -13,6 +13,7 @@
 #ifndef INPUT_H
 #define INPUT_H
 
+#include "text/languages.h"
 #include "text/paragraph.h"
 #include "reader.h"
 
@@ -57,9 +58,7 @@ typedef struct input_item {
     int is_data;          /* no text of any language: it is copied */
     int is_unknown;       /* it has tokens that the model does not know */
     tfm_text whole;       /* the source before anything was taken out of it */
-    int suspect;          /* languages_suspect */
-    double own_score;     /* of a suspected source: its translation's score for each character */
-    double characters;    /* of a suspected source */
+    languages_look look;  /* whether it seems to be of the translation's language */
     int is_left;          /* it stays as it is, because it is not of the model's language */
 } input_item;
 

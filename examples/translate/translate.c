@@ -344,20 +344,20 @@ static int take_apart(worker *me, input_item *l) {
    those of another script are, the text is its own translation. */
 static void count_unknown(worker *me, input_item *l, tfm_text text) {
     const int32_t unknown = me->of->config->src_unk, *ids = ids_of(me, l->ids[INPUT_SOURCE]);
-    size_t lost = 0, size = l->text[INPUT_SOURCE].size, kept_ids = l->ids[INPUT_SOURCE];
+    const size_t kept_ids = l->ids[INPUT_SOURCE];
     int32_t i, n = 0, left_out;
+    int is_most = 0;
     tfm_span *spans;
     for (i = 0; i < l->n[INPUT_SOURCE]; i++) n += ids[i] == unknown;
     if (unknown < 0 || !n) return;
     l->is_unknown = n;
     spans = (tfm_span *)malloc((size_t)me->reader_source * sizeof *spans);
     if (spans && tokenize_source(me, l, spans, &left_out) == TFM_OK)
-        for (i = 0; i < l->n[INPUT_SOURCE]; i++)
-            if (ids_of(me, l->ids[INPUT_SOURCE])[i] == unknown)
-                lost += spans[i].end - spans[i].begin;
+        is_most = languages_is_unknown(ids_of(me, l->ids[INPUT_SOURCE]), spans, l->n[INPUT_SOURCE],
+                                       unknown, l->text[INPUT_SOURCE].size);
     me->ids.size = l->ids[INPUT_SOURCE], l->ids[INPUT_SOURCE] = kept_ids;
     free(spans);
-    if (2 * lost <= size) return;
+    if (!is_most) return;
     l->is_left = 1, l->n[INPUT_SOURCE] = 0;
     copy_source(me, l, text);
 }
@@ -416,7 +416,7 @@ static void tokenize(worker *me, input_item *l) {
     const tfm_text text = l->text[INPUT_SOURCE];
     int32_t left_out = 0;
     tfm_status status;
-    l->n[INPUT_SOURCE] = l->copied = l->suspect = 0, l->whole = text;
+    l->n[INPUT_SOURCE] = l->copied = l->look.level = 0, l->whole = text;
     if (!l->cut && !l->columns && !take_apart(me, l)) return;
     status = l->cut || l->columns ? no_memory(me, "too long for --max-source, or for memory")
                                   : tokenize_source(me, l, NULL, &left_out);
@@ -527,21 +527,6 @@ static tfm_status restore(worker *me, input_item *l, int32_t row, int32_t rank, 
     return status;
 }
 
-/* Notes whether a source looks as if it were already in the language of its translation, text
-   [size]. */
-static void suspect(const worker *me, input_item *l, const tfm_result *result, const char *text,
-                    size_t size) {
-    const double penalty = me->of->decode.length_penalty;
-    const int32_t n = result->length + (result->finish == TFM_FINISH_ENDED);
-    const double score = result->score * (penalty != 0 && n ? pow(n, penalty) : 1);
-    size_t characters[2];
-    l->suspect = languages_suspect(&t.languages, l->text[INPUT_SOURCE].data,
-                                   l->text[INPUT_SOURCE].size, text, size, score, characters);
-    if (!l->suspect) return;
-    l->own_score = score / (double)(characters[1] + !characters[1]);
-    l->characters = (double)(characters[0] + !characters[0]);
-}
-
 /* Appends one hypothesis of a row to its line's output, as a line. */
 static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int32_t rank,
                                     const tfm_result *result) {
@@ -580,7 +565,11 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     l->out.size += size;
     (void)terms_find(&t.list, l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size, &me->found);
     if (me->found.broken) return no_memory(me, "too little memory");
-    if (t.looks && !rank) suspect(me, l, result, text, size);
+    if (t.looks && !rank)
+        (void)languages_suspects(&l->look, &t.languages, l->text[INPUT_SOURCE].data,
+                                 l->text[INPUT_SOURCE].size, text, size, result->score,
+                                 result->length + (result->finish == TFM_FINISH_ENDED),
+                                 me->of->decode.length_penalty);
     is_changed = t.in.surrounds && around_is_changed(&l->inner);
     if (t.in.next || me->found.n || (opt.protect && (l->safe.n || l->safe.capitals)) ||
         (is_changed && me->keep_attention)) {
@@ -746,7 +735,7 @@ static void look_again(worker *me, input_item *const *lines, int32_t n) {
     int32_t row, i, count = 0, longest = 0;
     for (row = 0; requests && targets && found && row < n; row++) {
         input_item *l = lines[row];
-        if (!l->suspect || l->faulty) continue;
+        if (!l->look.level || l->faulty) continue;
         l->text[INPUT_TARGET] = l->text[INPUT_SOURCE];
         if (tokenize_target(me, l) != TFM_OK || (limit && l->n[INPUT_TARGET] >= limit) ||
             l->n[INPUT_TARGET] >=
@@ -767,7 +756,7 @@ static void look_again(worker *me, input_item *const *lines, int32_t n) {
             input_item *l = found[row];
             const double *each = scores + (size_t)row * ((size_t)longest + 1);
             for (sum = 0, i = 0; i <= l->n[INPUT_TARGET]; i++) sum += each[i];
-            if (!languages_stays(l->suspect, sum / l->characters, l->own_score)) continue;
+            if (!languages_stays(&l->look, sum)) continue;
             l->out.size = l->tokens.size = 0, l->is_left = 1;
             copy_source(me, l, l->whole);
         }
@@ -794,7 +783,7 @@ static tfm_status decode_batch(worker *me, input_item *const *lines, tfm_request
     }
     for (row = 0; status == TFM_OK && !running && row < n; row++) {
         append_row(me, lines[row], row);
-        lines[row]->done = 1, suspects |= lines[row]->suspect;
+        lines[row]->done = 1, suspects |= lines[row]->look.level;
     }
     if (suspects) look_again(me, lines, n);
     return status;

@@ -631,18 +631,16 @@ EXPORT(int32_t, web_stays)(size_t size, size_t n_text, double score) {
     const char *text = (const char *)web.text.data;
     const tfm_request request = tfm_request_text(text, size);
     const int32_t limit = decode_options().max_length;
-    size_t characters[2];
+    languages_look look;
     double *each, copy = 0;
     int32_t n, length, i;
     tfm_ids target;
-    int level;
     if (!table) {
         table = (languages_table *)malloc(sizeof *table);
         if (!table) return no_memory();
         languages_begin(table);
     }
-    level = languages_suspect(table, text, size, text + size, n_text, score, characters);
-    if (!level) return 0;
+    if (!languages_suspects(&look, table, text, size, text + size, n_text, score, 0, 0)) return 0;
     n = web_tokenize(size), length = n < 0 ? n : web_tokenize_target(size);
     if (length < 0 || length >= 2 * n + 16 || (limit && length >= limit)) return 0;
     target = tfm_ids_make((const int32_t *)web.ids.data, length);
@@ -652,8 +650,7 @@ EXPORT(int32_t, web_stays)(size_t size, size_t n_text, double score) {
         tfm_session_score(web.session, &request, 1, &target, 0, each, &web.err) != TFM_OK)
         return 0;
     for (i = 0; i <= length; i++) copy += each[i];
-    return languages_stays(level, copy / (double)(characters[0] + !characters[0]),
-                           score / (double)(characters[1] + !characters[1]));
+    return languages_stays(&look, copy);
 }
 
 /* ---- attention of all layers and heads ------------------------------------------------------- */

@@ -104,7 +104,7 @@ class Claims(unittest.TestCase):
         speech = (ROOT / "examples/transcribe/README.md").read_text()
         self.assertEqual(len(commands), 1)
         top, measured = README.split("## Begin")[0], README.split("<!-- speed -->")[1]
-        ours, theirs = re.search(r"write ([\d,]+) words a second.*?engine ([\d,]+) \(", top, re.S).groups()
+        ours, theirs = re.search(r"writes ([\d,]+) words a second.*?engine ([\d,]+) \(", top, re.S).groups()
         self.assertIn(f"`translate` writes {ours} /", measured)
         self.assertIn(f"writes {theirs} /", measured)
         for one in (example, *commands):

@@ -2,6 +2,13 @@
 #include "examples/translate/text/languages.h"
 #include "test.h"
 
+/* Whether a source stays whose copy and whose translation have these scores a character. */
+static int stays(int level, double copy, double translation) {
+    languages_look look;
+    look.level = level, look.score = translation, look.characters = 1;
+    return languages_stays(&look, copy);
+}
+
 static void suspects(void) {
     static const struct {
         int level;
@@ -40,15 +47,36 @@ static void suspects(void) {
     }
     (void)languages_suspect(table, "Äöü 我", strlen("Äöü 我"), "ab", 2, 0, characters);
     CHECK(characters[0] == 5 && characters[1] == 2, "characters are counted");
-    CHECK(languages_stays(1, -0.5, -0.2) && !languages_stays(1, -1.5, -0.2) &&
-              languages_stays(2, -1.3, -0.2) && !languages_stays(2, -1.5, -0.2) &&
-              languages_stays(2, -1.5, -0.5) && languages_stays(3, -2.0, -0.2) &&
-              !languages_stays(3, -2.2, -0.2) && !languages_stays(0, -0.1, -0.2),
+    CHECK(stays(1, -0.5, -0.2) && !stays(1, -1.5, -0.2) && stays(2, -1.3, -0.2) &&
+              !stays(2, -1.5, -0.2) && stays(2, -1.5, -0.5) && stays(3, -2.0, -0.2) &&
+              !stays(3, -2.2, -0.2) && !stays(0, -0.1, -0.2),
           "the model's scores decide");
+    free(table);
+}
+
+/* Scores of length penalties are of all tokens again; tokens that the model does not know. */
+static void looks(void) {
+    static const char source[] = "This is not what I was told.", text[] = "This is not it.";
+    static const int32_t ids[] = {5, 1, 6, 1};
+    static const tfm_span spans[] = {{0, 2}, {2, 5}, {5, 9}, {9, 11}};
+    languages_table *table = (languages_table *)malloc(sizeof *table);
+    languages_look look;
+    SECTION("looks");
+    languages_begin(table);
+    CHECK(languages_suspects(&look, table, source, strlen(source), text, strlen(text), -2, 4, 0.5),
+          "a source in the language of its translation");
+    CHECK(look.score == -4.0 / 15 && look.characters == 28, "%g for each of %g characters",
+          look.score, look.characters);
+    CHECK(languages_suspects(&look, table, source, strlen(source), text, strlen(text), -3, 4, 0) &&
+              look.score == -3.0 / 15,
+          "no penalty: %g", look.score);
+    CHECK(!languages_is_unknown(ids, spans, 4, 1, 10) && languages_is_unknown(ids, spans, 4, 1, 9),
+          "5 bytes of 10 and of 9");
     free(table);
 }
 
 int main(void) {
     suspects();
+    looks();
     return test_done("test_languages");
 }

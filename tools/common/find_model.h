@@ -184,8 +184,8 @@ static size_t find_pair_begin(const char *name) {
     return m && !name[n + 1 + m] ? n : 0;
 }
 
-/* Finds two models for a pair of languages, of which the first translates into English. Returns 0
-   if one is missing, or if the name is none of a pair. The caller frees both paths. */
+/* Finds the two models through which a pair of languages is translated: de-en and en-fr for de-fr.
+   Returns 0 if one is missing, or if the name is none of a pair. The caller frees both paths. */
 static inline int find_pair(const char *name, char **first, char **second) {
     const size_t n = find_pair_begin(name);
     char *names[2] = {NULL, NULL};

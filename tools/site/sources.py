@@ -4,7 +4,7 @@
 
 The manual comes from the comment at the top of transformer.h, a page for each chapter; the reference from api.json, a page for each
 chapter of the declarations, with an index of all names; the READMEs as they are. Links between files of the repository become
-links between pages, and what is no page is copied beside them."""
+links between pages. Files that no page is made of, such as sources in C, are copied beside the pages that link to them."""
 
 from __future__ import annotations
 

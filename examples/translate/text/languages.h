@@ -1,18 +1,21 @@
 /* languages.h: whether a sentence is already in the language of the model's translations.
 
        static languages_table table;
+       languages_look look;
        languages_begin(&table);
-       level = languages_suspect(&table, source, n_source, translation, n, score);
-       if (level) ... let the model score the source as its own translation
-       if (languages_stays(level, copy_score, score)) ... keep the source
+       if (languages_suspects(&look, &table, source, n_source, translation, n, score, tokens, penalty))
+           ... let the model score the source as its own translation
+           if (languages_stays(&look, copy_score)) ... keep the source
 
    The source is suspected if its frequent words are those of the language of its translation. Then
    the model decides: it finds a text of its target language more likely than what it makes of it.
-   Scores are sums of log-probabilities divided by the number of characters of the text. */
+   Scores are sums of log-probabilities; those that are compared are divided by the characters of
+   their texts. languages_is_unknown is about sources that the model cannot read at all. */
 #ifndef LANGUAGES_H
 #define LANGUAGES_H
 
 #include "protect.h"
+#include <math.h>
 
 /* Frequent words, which say the language of a sentence. */
 static const struct languages_words {
@@ -191,14 +194,46 @@ static inline int languages_suspect(const languages_table *t, const char *source
                                                         : 2;
 }
 
-/* Returns whether a suspected source stays as it is. Both scores are divided by the characters.
-   A translation with a low score is often noise, as a model makes of a language that it does not
+/* What a translation says about the language of its source. */
+typedef struct languages_look {
+    int level;         /* languages_suspect; 0: no suspicion */
+    double score;      /* of the translation, for each of its characters */
+    double characters; /* of the source */
+} languages_look;
+
+/* Looks at a source and its translation, text [n], whose score is that of tokens tokens with their
+   end, divided by tokens^penalty as length penalties are. Returns look->level. */
+static inline int languages_suspects(languages_look *look, const languages_table *t,
+                                     const char *source, size_t n_source, const char *text,
+                                     size_t n, double score, int32_t tokens, double penalty) {
+    size_t characters[2];
+    if (penalty != 0 && tokens) score *= pow(tokens, penalty);
+    look->level = languages_suspect(t, source, n_source, text, n, score, characters);
+    look->characters = (double)(characters[0] + !characters[0]);
+    look->score = score / (double)(characters[1] + !characters[1]);
+    return look->level;
+}
+
+/* Returns whether a suspected source stays as it is; copy is its score as its own translation. A
+   translation with a low score is often noise, as a model makes of a language that it does not
    know. */
-static inline int languages_stays(int level, double copy, double translation) {
-    const double least = level > 2 || (level > 1 && translation < -0.4) ? -1.9
+static inline int languages_stays(const languages_look *look, double copy) {
+    const int level = look->level;
+    const double least = level > 2 || (level > 1 && look->score < -0.4) ? -1.9
                          : level > 1                                    ? -1.2
                                                                         : -0.8;
-    return level && copy - translation > least;
+    return level && copy / look->characters - look->score > least;
+}
+
+/* Returns whether the tokens that the model does not know are most of a source, as those of a text
+   in another script are: its translation would be noise. spans [n] are the tokens' bytes. */
+static inline int languages_is_unknown(const int32_t *ids, const tfm_span *spans, int32_t n,
+                                       int32_t unknown, size_t size) {
+    size_t lost = 0;
+    int32_t i;
+    for (i = 0; i < n; i++)
+        if (ids[i] == unknown) lost += spans[i].end - spans[i].begin;
+    return 2 * lost > size;
 }
 
 #endif

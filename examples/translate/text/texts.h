@@ -27,7 +27,6 @@
 #include "paragraph.h"
 
 #include "../target_ends.h"
-#include <math.h>
 
 enum { TEXTS_MOST = 4096, TEXTS_BYTES = 1 << 24 };
 
@@ -208,32 +207,27 @@ static inline tfm_status texts_score(texts_translator *t, const tfm_request *req
 static int texts_is_translation(texts_translator *t, const texts_item *item, size_t part,
                                 tfm_text text) {
     const languages_table *table = &t->languages;
-    const double penalty = t->decode.length_penalty;
+    languages_look look;
     tfm_request request = item->request;
     tfm_text source;
     tfm_tokens tokens;
     tfm_result r;
-    size_t characters[2];
-    double own, copy = 0;
+    double copy = 0;
     int32_t n;
-    int level;
     request.text = source = paragraph_source(&item->parts, part);
     /* The lower the score, the more sentences the function suspects. */
     if (!t->looks ||
-        !languages_suspect(table, source.data, source.size, text.data, text.size, -1e30,
-                           characters) ||
+        !languages_suspects(&look, table, source.data, source.size, text.data, text.size, -1e30, 0,
+                            0) ||
         texts_decode(t, &request, &tokens, &r, NULL) != TFM_OK)
         return 0;
-    n = r.length + (r.finish == TFM_FINISH_ENDED);
-    own = r.score * (penalty != 0 && n ? pow(n, penalty) : 1);
-    level =
-        languages_suspect(table, source.data, source.size, text.data, text.size, own, characters);
-    if (!level || texts_tokenize(t, source, 1, &n, NULL) != TFM_OK) return 0;
+    if (!languages_suspects(&look, table, source.data, source.size, text.data, text.size, r.score,
+                            r.length + (r.finish == TFM_FINISH_ENDED), t->decode.length_penalty) ||
+        texts_tokenize(t, source, 1, &n, NULL) != TFM_OK)
+        return 0;
     return !(t->decode.max_length && n >= t->decode.max_length) &&
            n < 2 * tokens.n + 16 && /* no longer than a translation would be */
-           texts_score(t, &request, source, &copy, NULL) == TFM_OK &&
-           languages_stays(level, copy / (double)(characters[0] + !characters[0]),
-                           own / (double)(characters[1] + !characters[1]));
+           texts_score(t, &request, source, &copy, NULL) == TFM_OK && languages_stays(&look, copy);
 }
 
 /* ---- sentences and texts --------------------------------------------------------------------- */
@@ -275,16 +269,14 @@ static void texts_look(texts_translator *t, texts_item *item, size_t part) {
     const tfm_text source = paragraph_source(&item->parts, part);
     const int32_t unknown = t->config->src_unk, *ids;
     tfm_tokens tokens;
-    size_t lost = 0;
     int32_t n = 0, i, count = 0;
     if (unknown < 0 || texts_tokenize(t, source, 0, &n, NULL) != TFM_OK) return;
     ids = (const int32_t *)(void *)t->ids.data;
     for (i = 0; i < n; i++) count += ids[i] == unknown;
     if (!count) return;
-    if (texts_find_spans(t, source, n, &tokens, NULL) == TFM_OK)
-        for (i = 0; i < tokens.n; i++)
-            if (tokens.ids[i] == unknown) lost += tokens.spans[i].end - tokens.spans[i].begin;
-    if (2 * lost > source.size) texts_leave(item, part);
+    if (texts_find_spans(t, source, n, &tokens, NULL) == TFM_OK &&
+        languages_is_unknown(tokens.ids, tokens.spans, tokens.n, unknown, source.size))
+        texts_leave(item, part);
     else item->result.unknown++;
 }
 

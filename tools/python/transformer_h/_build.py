@@ -19,7 +19,7 @@ preprocessed, header_declarations, TOKEN = API["preprocessed"], API["header_decl
 def native_declarations(text: str) -> str:
     """Returns the declarations of what _native.h defines, its types and its th_ functions, and of the types that
     these take from the examples: the enum of documents' formats, and the options of transcribe."""
-    structs = re.findall(r"^typedef (?:struct th_\w+|struct \w+_options|enum th_\w+|enum markup_form) \{.*?^\} \w+;", text, re.DOTALL | re.MULTILINE)
+    structs = re.findall(r"^typedef (?:struct th_\w+|struct \w+_options|struct languages_look|enum th_\w+|enum markup_form) \{.*?^\} \w+;", text, re.DOTALL | re.MULTILINE)
     functions = re.findall(r"^static ([^{;]*\bth_\w+\([^{;]*\)) \{", text, re.MULTILINE)
     return preprocessed("\n".join(structs + [f"{one};" for one in functions]),
                         {"WHISPER_TEMPERATURES": (None, ["..."])})  # cffi asks the compiler
@@ -28,7 +28,7 @@ def native_declarations(text: str) -> str:
 ffi = FFI()
 ffi.cdef(API["c_declarations"](API["read_api"]((ROOT / "transformer.h").read_text(encoding="utf-8"))))
 ffi.cdef(native_declarations("".join(path.read_text(encoding="utf-8") for path in (
-    TRANSLATE / "text" / "markup_pieces.h", TRANSCRIBE / "whisper.h", TRANSCRIBE / "voice.h",
+    TRANSLATE / "text" / "languages.h", TRANSLATE / "text" / "markup_pieces.h", TRANSCRIBE / "whisper.h", TRANSCRIBE / "voice.h",
     TRANSCRIBE / "transcriber.h", HERE / "_native.h"))))
 # Functions of Python that C calls. user is a handle of ffi.new_handle.
 ffi.cdef('''extern "Python" {

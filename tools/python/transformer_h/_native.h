@@ -214,7 +214,7 @@ static unsigned char unknown_tokens(tfm_session *reader, const tfm_text *source,
                                     const int32_t *ids, int32_t n, int32_t width, int32_t unknown) {
     tfm_tokens tokens;
     tfm_span *spans;
-    size_t lost = 0;
+    int is_most = 0;
     int32_t i;
     for (i = 0; i < n && ids[i] != unknown;) i++;
     if (i == n) return 0;
@@ -223,10 +223,9 @@ static unsigned char unknown_tokens(tfm_session *reader, const tfm_text *source,
     if (!spans) return 1;
     tokens.spans = spans, tokens.ids = (int32_t *)(void *)(spans + width), tokens.capacity = width;
     if (tfm_session_tokenize(reader, source, form, &tokens, NULL) == TFM_OK)
-        for (i = 0; i < tokens.n; i++)
-            if (tokens.ids[i] == unknown) lost += spans[i].end - spans[i].begin;
+        is_most = languages_is_unknown(tokens.ids, spans, tokens.n, unknown, source->size);
     free(spans);
-    return 2 * lost > source->size ? 3 : 1;
+    return is_most ? 3 : 1;
 }
 
 /* Source texts, concatenated, text i up to ends[i], to ids [n, width]; faults[i] says of each.
@@ -327,35 +326,22 @@ static tfm_status th_results(tfm_session *session, int32_t rows, int form, th_hy
     return TFM_OK;
 }
 
-/* A source that looks as if it were already in the language of its translation. */
-typedef struct th_suspect {
-    int32_t level; /* languages_suspect; 0: it does not */
-    double score;  /* of the translation, for each of its characters */
-    double characters;
-} th_suspect;
-
-/* Fills one th_suspect for each row: a source, of which row i ends at byte ends[i], and the first
+/* Fills one languages_look for each row: for its source, which ends at byte ends[row], and the first
    of its hypotheses. Hypothesis k is of row h[k].row, and its text ends at byte h[k].end of
    texts. Returns the number of suspects. */
 static int32_t th_suspects(const char *sources, const int64_t *ends, int32_t rows,
                            const th_hypothesis *h, int32_t n, const char *texts, double penalty,
-                           th_suspect *suspects) {
+                           languages_look *suspects) {
     int32_t i, count = 0, last = -1;
     for (i = 0; i < rows; i++) suspects[i].level = 0;
     for (i = 0; i < n; last = h[i++].row) {
         const int32_t row = h[i].row;
         const int64_t begin = i ? h[i - 1].end : 0, from = row ? ends[row - 1] : 0;
-        const int32_t length = h[i].length + (h[i].finish == (int32_t)TFM_FINISH_ENDED);
-        const double score = h[i].score * (penalty != 0 && length ? pow(length, penalty) : 1);
-        size_t characters[2];
         if (row == last) continue;
-        suspects[row].level = languages_suspect(&th_languages, sources + from,
-                                                (size_t)(ends[row] - from), texts + begin,
-                                                (size_t)(h[i].end - begin), score, characters);
-        if (!suspects[row].level) continue;
-        suspects[row].score = score / (double)(characters[1] + !characters[1]);
-        suspects[row].characters = (double)(characters[0] + !characters[0]);
-        count++;
+        count += languages_suspects(
+                     &suspects[row], &th_languages, sources + from, (size_t)(ends[row] - from),
+                     texts + begin, (size_t)(h[i].end - begin), h[i].score,
+                     h[i].length + (h[i].finish == (int32_t)TFM_FINISH_ENDED), penalty) > 0;
     }
     return count;
 }
@@ -384,7 +370,7 @@ static int32_t *target_ids(const tfm_model *model, tfm_text text, tfm_text_form 
    the sources. The results of the session are lost. */
 static void th_look_again(tfm_session *session, const tfm_model *model, const char *sources,
                           const int64_t *ends, int32_t rows, const tfm_request *ids, int form,
-                          int32_t limit, const th_suspect *suspects, unsigned char *stays) {
+                          int32_t limit, const languages_look *suspects, unsigned char *stays) {
     tfm_request *requests = (tfm_request *)malloc(((size_t)rows + 1) * sizeof *requests);
     tfm_ids *targets = (tfm_ids *)malloc(((size_t)rows + 1) * sizeof *targets);
     int32_t *of = (int32_t *)malloc(((size_t)rows + 1) * sizeof *of);
@@ -408,10 +394,8 @@ static void th_look_again(tfm_session *session, const tfm_model *model, const ch
     if (scores && tfm_session_score(session, requests, count, targets, 0, scores, NULL) == TFM_OK)
         for (row = 0; row < count; row++) {
             const double *each = scores + (size_t)row * ((size_t)longest + 1);
-            const th_suspect *s = suspects + of[row];
             for (sum = 0, i = 0; i <= targets[row].n; i++) sum += each[i];
-            stays[of[row]] =
-                (unsigned char)languages_stays(s->level, sum / s->characters, s->score);
+            stays[of[row]] = (unsigned char)languages_stays(suspects + of[row], sum);
         }
     for (row = 0; row < count; row++) free(made[row]);
     free(requests), free(targets), free(of), free(made), free(scores);

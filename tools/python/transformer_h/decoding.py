@@ -58,7 +58,7 @@ def _edit_logits(editor: Any, row: int, ids: Any, n: int, logits: Any) -> None:
 
 
 def translate_sentences(sessions: SessionPool, texts: list[bytes], job: DecodeJob, threads: int, progress: Any, layer: Layer) -> list[Any]:
-    """Translates texts, each as one sentence, of which the model gets what is not around it. A text that stays is its own translation.
+    """Translates texts, each as one sentence. The model gets the sentence without what stands around it. A text that stays is its own translation.
     If translations are asked for that are Aligned, its translation is an empty Aligned, and Document.join copies it."""
     worker = sessions.take()
     apart = Apart(texts, lib.TH_ONE, worker.reader_of(64, job.pair), language=layer.language)
@@ -272,7 +272,7 @@ def _look_again(worker: Worker, session: Any, requests: Any, rows: list[int], da
     for k, i in enumerate(rows):
         at += len(data[i])
         ends[k] = at
-    sources, suspects = b"".join(data[i] for i in rows), ffi.new("th_suspect[]", n)
+    sources, suspects = b"".join(data[i] for i in rows), ffi.new("languages_look[]", n)
     if not lib.th_suspects(sources, ends, n, made.hypotheses, made.n, made.texts, job.options.length_penalty, suspects):
         return
     stays = ffi.new("unsigned char[]", n)
