@@ -239,6 +239,12 @@ static void inside(void) {
         CHECK(s.unseen.size || strcmp(out.data, wanted) == 0, "  also without an alignment");
     }
     CHECK(!around_take(&s, "12 + 5 = 17 😀", 17), "a text without letters is no sentence");
+    CHECK(!around_take(&s, "https://a.org/b?c=1", 19) && !around_take(&s, "(max@a.org)", 11) &&
+              !around_take(&s, "www.a.org", 9),
+          "nor is an address");
+    CHECK(around_take(&s, "Siehe www.a.org", 15) && around_take(&s, "www.a.org ist gut.", 18) &&
+              around_take(&s, "A/B/C", 5) && around_take(&s, "a@b", 3),
+          "a sentence with an address is one");
     around_free(&s), text_buffer_free(&out);
 }
 

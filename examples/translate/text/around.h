@@ -976,9 +976,18 @@ static void around_clean(around_sentence *s, size_t begin, size_t end, uint32_t 
     }
 }
 
+/* Returns whether a sentence is nothing but an address of the web or of mail, as in a list of
+   links. */
+static int around_is_address(const char *text, size_t size) {
+    const char *colon = (const char *)memchr(text, ':', size);
+    const int is_one = memchr(text, '@', size) || protect_starts(text, size, "www.") ||
+                       (colon && protect_starts(colon, size - (size_t)(colon - text), "://"));
+    return is_one && protect_word(text, size) == size && protect_is_plain(text, size);
+}
+
 /* Sets s->clean to what the model gets for a sentence, which must stay in memory until
-   around_put. Returns 0 if there is no letter, so nothing is to be translated. If memory was too
-   small, s->clean.broken is set. */
+   around_put. Returns 0 if nothing is to be translated: there is no letter, or only an address. If
+   memory was too small, s->clean.broken is set. */
 static inline int around_take(around_sentence *s, const char *text, size_t size) {
     uint32_t before = ' ';
     size_t end;
@@ -987,8 +996,9 @@ static inline int around_take(around_sentence *s, const char *text, size_t size)
     text_buffer_clear(&s->unseen, 1 << 12), text_buffer_clear(&s->places, 1 << 12);
     if (!around_has_letter(text, size)) return 0;
     around_strip(s);
-    around_find_inner(s);
     end = size - s->close - s->stop;
+    if (around_is_address(text + s->open, end - s->open)) return 0;
+    around_find_inner(s);
     s->capitals = around_is_shouted(text + s->open, end - s->open);
     around_clean(s, s->open, s->n_mark ? s->mark : end, &before);
     if (s->n_mark) around_clean(s, s->mark + s->n_mark, end, &before);
