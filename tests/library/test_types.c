@@ -283,27 +283,27 @@ static void names(void) {
 /* Rows of x that overlap, as the windows of a spectrogram do, or that are one row many times. BLAS
    has no such rows. */
 static void overlapping_rows(void) {
-    enum { ROWS = 6, IN = 16, OUT = 5 };
-    static const int64_t strides[] = {0, 5, IN, IN + 3};
-    float x[ROWS * (IN + 3)], weight[OUT * IN], y[ROWS * OUT];
+    enum { ROWS = 6, INPUTS = 16, OUTPUTS = 5 };
+    static const int64_t strides[] = {0, 5, INPUTS, INPUTS + 3};
+    float x[ROWS * (INPUTS + 3)], weight[OUTPUTS * INPUTS], y[ROWS * OUTPUTS];
     unsigned seed = 11;
     int i, k, m, n, wrong;
     SECTION("tfm_linear of rows that overlap");
-    for (i = 0; i < ROWS * (IN + 3); i++) x[i] = (float)(tiny_random(&seed) % 9) - 4;
-    for (i = 0; i < OUT * IN; i++) weight[i] = (float)(tiny_random(&seed) % 9) - 4;
+    for (i = 0; i < ROWS * (INPUTS + 3); i++) x[i] = (float)(tiny_random(&seed) % 9) - 4;
+    for (i = 0; i < OUTPUTS * INPUTS; i++) weight[i] = (float)(tiny_random(&seed) % 9) - 4;
     for (k = 0; k < 4; k++) {
         tfm_linear_weights w;
-        tfm_tensor from = tfm_tensor_2d(x, TFM_DTYPE_F32, ROWS, IN),
-                   to = tfm_tensor_2d(y, TFM_DTYPE_F32, ROWS, OUT);
+        tfm_tensor from = tfm_tensor_2d(x, TFM_DTYPE_F32, ROWS, INPUTS),
+                   to = tfm_tensor_2d(y, TFM_DTYPE_F32, ROWS, OUTPUTS);
         memset(&w, 0, sizeof w);
-        w.weight = tfm_tensor_2d(weight, TFM_DTYPE_F32, OUT, IN);
+        w.weight = tfm_tensor_2d(weight, TFM_DTYPE_F32, OUTPUTS, INPUTS);
         from.strides[0] = strides[k];
         if (!CHECK_OK(tfm_linear(&to, &from, &w, &err), &err)) continue;
         for (m = wrong = 0; m < ROWS; m++)
-            for (n = 0; n < OUT; n++) {
+            for (n = 0; n < OUTPUTS; n++) {
                 float sum = 0;
-                for (i = 0; i < IN; i++) sum += x[m * strides[k] + i] * weight[n * IN + i];
-                wrong += y[m * OUT + n] != sum;
+                for (i = 0; i < INPUTS; i++) sum += x[m * strides[k] + i] * weight[n * INPUTS + i];
+                wrong += y[m * OUTPUTS + n] != sum;
             }
         CHECK(!wrong, "stride %d: %d numbers differ", (int)strides[k], wrong);
     }

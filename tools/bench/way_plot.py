@@ -22,7 +22,7 @@ class Box(NamedTuple):
 TITLE = "The way of a model: from a checkpoint to six uses"
 STEPS = (Box("Checkpoint", ("Hugging Face", "CTranslate2, Argos", "Marian, Firefox", "faster-whisper", "PyTorch")),
          Box("Convert", ("Each tensor and setting is used or", "named, and the result compared with", "the original engine."),
-             ("convert.py FOLDER model.safetensors", "transformer-model get de-en"), "README.md"),
+             ("convert.py FOLDER model.safetensors", "transformer-model get fr-en"), "README.md"),
          Box("One file", ("weights (F32 to int8), tokenizer,", "defaults of decoding"), ("model.safetensors",), "README.md"))
 USES = (Box("C, C++", ("one header, no library",), ('#include "transformer.h"',), "examples/hello.c"),
         Box("Shell", ("lines, documents, speech",), ("translate model.safetensors",), "tools/README.md"),
