@@ -28,8 +28,11 @@ from transformer_h.kinds import kind_of
 from turns import Turns
 
 FORMATS = tuple(one for one in SUFFIXES if etree or one not in ARCHIVES)  # archives need lxml
-AT_ONCE = 4  # documents that are translated at a time, and largest ones whose bytes may be received at a time
-OF_A_CLIENT = 2  # documents of a client that are translated at a time, so that one client does not keep others waiting
+PLACES = 12  # of the documents that are translated at a time
+OF_A_CLIENT = 6  # places of a client, so that it does not keep others waiting
+LARGE = 3  # places of a document of more than SMALL bytes; a smaller one has one place, and a third of --file-memory
+SMALL = 1 << 16
+RECEIVED = 4  # largest documents whose bytes may be received at a time
 WAITING = 16  # documents of a client that may wait
 HELD = 10  # largest documents whose bytes may wait, and whose translations are kept
 KEPT = 600  # seconds for which a translation is kept
@@ -41,6 +44,11 @@ CHUNKS = 2  # parts of a document that are in the queue at a time: while one is 
 # characters that control how text is shown, as U+202E, by which "fdp.exe" would look like "exe.pdf"
 CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 SLICE = 1 << 20  # bytes of a document, for each of which a client has --read-timeout seconds
+
+
+def places_of(data):
+    """Returns how many places a document takes while it is translated."""
+    return LARGE if len(data) > SMALL else 1
 
 
 class Progress:
@@ -65,7 +73,7 @@ class Files:
     def __init__(self, server):
         self.server, self.options = server, server.options
         self.arriving = self.waiting = 0  # bytes of documents that are being received; of those that wait and are translated
-        self.turns = Turns(AT_ONCE, OF_A_CLIENT, WAITING)
+        self.turns = Turns(PLACES, OF_A_CLIENT, WAITING)
         self.kept = {}  # id: (owner, name, data, when it is forgotten)
         self.running = {}  # id that a client chose: Progress
 
@@ -85,7 +93,7 @@ class Files:
 
         def arrived(n):  # a client that sends nothing keeps no place from others
             nonlocal held
-            if self.arriving + n > AT_ONCE * most:
+            if self.arriving + n > RECEIVED * most:
                 raise Refused(503, "the server receives too many documents", 10)
             self.arriving, held = self.arriving + n, held + n
 
@@ -148,7 +156,7 @@ class Files:
         may be None, then it is found out. request is None if nobody waits for the answer."""
         async def at_its_turn():
             asking, began = ASKING.get(), time.perf_counter()
-            async with self.turns.turn(asking.client):
+            async with self.turns.turn(asking.client, places_of(data)):
                 asking.waited += time.perf_counter() - began
                 task = asyncio.ensure_future(self.work(name, data, source, target, terms, progress or Progress(), plain))
                 try:
@@ -173,7 +181,8 @@ class Files:
             await asyncio.wait({work})  # its process has ended then
 
     async def work(self, name, data, source, target, terms, progress, plain):
-        async with Process(self.options, self.server.metrics) as process:
+        memory = self.options.file_memory * places_of(data) // LARGE
+        async with Process(self.options, self.server.metrics, memory) as process:
             await process.send({"name": name, "most": 8 * self.options.file_limit, "most_text": self.options.file_text_limit, "target": target})
             await process.send(b"." + data)
             about = json.loads(await process.receive())
@@ -283,14 +292,14 @@ class Held:
 class Process:
     """A process of document_process.py. It is ended when the with statement ends, however that happens."""
 
-    def __init__(self, options, metrics):
-        self.options, self.metrics, self.left = options, metrics, options.file_seconds
+    def __init__(self, options, metrics, memory):
+        self.options, self.metrics, self.memory, self.left = options, metrics, memory, options.file_seconds
 
     async def __aenter__(self):
         try:
             self.run = await asyncio.create_subprocess_exec(
                 sys.executable, PROGRAM, str(int(self.left) + 1), str(int(self.options.file_timeout + self.left) + 2),
-                str(self.options.file_memory), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+                str(self.memory), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL)
         except OSError as e:
             logging.warning("a document's process does not start: %s", e)
@@ -356,4 +365,4 @@ class Process:
         options = self.options
         raise Refused(400, f"reading and writing the document takes more than {options.file_seconds:g} seconds (--file-seconds)"
                       if what == "seconds" else
-                      f"reading and writing the document takes more than {options.file_memory} bytes of memory (--file-memory)")
+                      f"reading and writing the document takes more than {self.memory} bytes of memory (--file-memory)")

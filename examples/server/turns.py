@@ -8,31 +8,32 @@ from models import Refused
 
 
 class Turns:
-    """Lets at_once tasks run at a time, of_a_client of them of each client. The others wait: next is the client that has the fewest
-    running tasks, and among those the one that waits longest. most: how many tasks of a client may wait."""
+    """Has places for tasks. A task takes one or more of them, and the tasks of a client at most of_a_client. Others wait: next is the
+    client that has the fewest places, and among those the one that waits longest. When the next task needs more places than are free,
+    all wait for it, so that small tasks do not keep a large one from its turn. most: how many tasks of a client may wait."""
 
-    def __init__(self, at_once, of_a_client, most):
-        self.at_once, self.of_a_client, self.most = at_once, of_a_client, most
-        self.running, self.waiting = Counter(), {}  # client: number of its tasks; client: futures of those that wait
+    def __init__(self, places, of_a_client, most):
+        self.places, self.of_a_client, self.most = places, of_a_client, most
+        self.running, self.waiting = Counter(), {}  # client: places of its tasks; client: (future, places) of those that wait
 
     @contextlib.asynccontextmanager
-    async def turn(self, client):
-        """Waits until the client may begin a task. The task ends with the with statement."""
+    async def turn(self, client, places=1):
+        """Waits until the client may begin a task of so many places. The task ends with the with statement."""
         if len(self.waiting.get(client, ())) >= self.most:
             raise Refused(503, f"{self.most} of your documents wait already", 10)
         mine = asyncio.get_running_loop().create_future()
-        self.waiting.setdefault(client, deque()).append(mine)
+        self.waiting.setdefault(client, deque()).append((mine, places))
         try:
             self.begin_next()
             await mine
             yield
         finally:
             if mine.done() and not mine.cancelled():
-                self.running[client] -= 1
+                self.running[client] -= places
                 if not self.running[client]:
                     del self.running[client]
             else:
-                self.leave(client, mine)
+                self.leave(client, (mine, places))
             self.begin_next()
 
     def leave(self, client, mine):
@@ -43,14 +44,15 @@ class Turns:
             self.waiting.pop(client, None)
 
     def begin_next(self):
-        while sum(self.running.values()) < self.at_once:
-            client = min(self.waiting, key=lambda each: self.running[each], default=None)  # of equal ones, the first
-            if client is None or self.running[client] >= self.of_a_client:
+        while True:
+            may = (each for each, line in self.waiting.items() if self.running[each] + line[0][1] <= self.of_a_client)
+            client = min(may, key=lambda each: self.running[each], default=None)  # of equal ones, the first
+            if client is None or sum(self.running.values()) + self.waiting[client][0][1] > self.places:
                 return
             line = self.waiting.pop(client)
-            mine = line.popleft()
+            mine, places = line.popleft()
             if line:
                 self.waiting[client] = line  # behind the others
             if not mine.cancelled():
-                self.running[client] += 1
+                self.running[client] += places
                 mine.set_result(None)

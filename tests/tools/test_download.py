@@ -692,7 +692,10 @@ class Manners(DownloadTest):
                 self.assertIn(published.main(["get", "de-en"]), (0, 1))
                 self.assertIn(published.main(["list"]), (0, 1))
             self.assertNotIn("\x1b", err.getvalue())
-            self.assertLessEqual({one.name for one in self.folder.iterdir()}, {"cache", "de-en.safetensors"})
+            self.assertLessEqual({one.name for one in self.folder.iterdir()}, {"cache", "data"})
+            data = self.folder / "data"
+            self.assertLessEqual({one.relative_to(data).as_posix() for one in data.rglob("*")},
+                                 {"transformer-h", "transformer-h/models", "transformer-h/models/de-en.safetensors"})
             self.assertLessEqual({one.name for one in self.cache.glob("firefox/*")}, {"de-en", "de-en.lock"})
 
     def test_a_cache_that_cannot_be_written(self):

@@ -133,7 +133,7 @@ def test_documents_that_take_all_time_or_memory(tmp_path, monkeypatch):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
-    with open(tmp_path / "log", "wb") as log, planted(tmp_path, "--file-seconds", 6, "--file-memory", 400000000, log=log) as (run, port):
+    with open(tmp_path / "log", "wb") as log, planted(tmp_path, "--file-seconds", 6, "--file-memory", 1200000000, log=log) as (run, port):
         in_time(port, 10)  # the first document reads the files of Python's modules
         for kinds, status, message in (
                 (("sleep", "spin", "deaf"), 400, "takes more than 6 seconds (--file-seconds)"), (("late",), 400, "takes more than 6 seconds"),
@@ -185,9 +185,9 @@ def test_a_process_on_a_busy_machine(monkeypatch, usages, refused):
 
     monkeypatch.setattr(files, "usage", usage)
     monkeypatch.setattr(files, "LOOKS", 0.01)
-    options = types.SimpleNamespace(file_seconds=2.0, file_timeout=10, file_memory=1)
+    options = types.SimpleNamespace(file_seconds=2.0, file_timeout=10)
     stopped = types.SimpleNamespace(documents_stopped=types.SimpleNamespace(labels=lambda _: types.SimpleNamespace(inc=lambda: None)))
-    process = files.Process(options, stopped)
+    process = files.Process(options, stopped, 1)
     process.run, process.left = types.SimpleNamespace(pid=1), 0.01
 
     async def answer():

@@ -212,6 +212,37 @@ def test_documents_take_turns():
     asyncio.run(run())
 
 
+def test_large_documents_take_several_places():
+    """A large one gets its turn although small ones always come, and takes no more than a client's places."""
+    from turns import Turns
+
+    async def run():
+        turns, order, gates = Turns(4, 3, 9), [], {}
+
+        async def document(client, places):
+            async with turns.turn(client, places):
+                order.append(client)
+                await gates.setdefault(client, asyncio.Event()).wait()
+
+        tasks = {}
+        for client, places in (("a", 1), ("b", 1), ("large", 3), ("c", 1), ("d", 1)):
+            tasks[client] = asyncio.create_task(document(client, places))
+            await asyncio.sleep(0.01)
+        assert order == ["a", "b"]  # one more than the free places: all others wait for it
+        gates["a"].set()
+        await asyncio.sleep(0.01)
+        assert order == ["a", "b", "large"]
+        second = asyncio.create_task(document("large", 1))
+        gates["b"].set()
+        await asyncio.sleep(0.01)
+        assert order == ["a", "b", "large", "c"]  # a second one of that client would be over its three places
+        for gate in (*gates.values(), gates.setdefault("d", asyncio.Event())):
+            gate.set()
+        await asyncio.gather(*tasks.values(), second)
+        assert order[4:] in (["d", "large"], ["large", "d"]) and not turns.running and not turns.waiting
+    asyncio.run(run())
+
+
 # ---- joining ---------------------------------------------------------------------------------------
 
 
