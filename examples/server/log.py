@@ -35,6 +35,7 @@ class Log(logging.Handler):
         """Returns whether a message of uvicorn or asyncio says only that a connection has ended."""
         error = record.exc_info and record.exc_info[1]
         return isinstance(error, ConnectionError) or type(error).__name__ in ("ClientDisconnect", "ClientDisconnected", "WebSocketDisconnect") or (
+            isinstance(error, RuntimeError) and str(error).endswith("the handler is closed")) or (  # uvloop, of a connection that was reset
             record.name == "asyncio" and record.getMessage() == "socket.send() raised exception.")
 
     def emit(self, record):

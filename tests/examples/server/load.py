@@ -15,6 +15,7 @@ With --mixed, that many clients are there at once, a third of each kind: one tra
 and one speaks, which the model of tests/data/transcribe hears at the speed of speech. The script prints how long the clients
 of each kind waited: for a document, for a sentence, or from the end of the sound to the end of its text. The exit status is 1 if
 an answer is refused or differs, or if a client got none, or waited over five times as long as the middle one of its kind.
+--hostile adds one client that sends a book, a text without a letter, and requests whose answers it does not read.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import resource
 import socket
 import subprocess
 import sys
+import threading
 import time
 import wave
 from pathlib import Path
@@ -209,18 +211,41 @@ async def speaks(port, rng, known):
             yield time.perf_counter() - began, one.close_code == 1000 and stable == expected
 
 
+async def attacks(port, rng, known):
+    """One client that sends what is dear: a book, a text without a letter, and requests without reading the answers."""
+    connection = await asyncio.open_connection("127.0.0.1", port)
+    line, marks = next(iter(known)), "1! " * 16000
+    while True:
+        book = "\n\n".join(f"{i} {line}" for i in range(4000))
+        body = "".join(f"--line\r\nContent-Disposition: form-data; {key}\r\n\r\n{value}\r\n" for key, value in (
+            ('name="source"', "de"), ('name="target"', "en"), ('name="file"; filename="a.txt"', book)))
+        began = time.perf_counter()
+        good = (await asked(connection, "/translate_file", f"{body}--line--\r\n".encode(), "multipart/form-data; boundary=line"))[0] == 200
+        good &= (await asked(connection, "/translate", json.dumps({"q": marks, "source": "de", "target": "en"}).encode()))[0] == 200
+        piled = []
+        for _ in range(10):
+            with contextlib.suppress(OSError):
+                piled.append(await asyncio.open_connection("127.0.0.1", port))
+                piled[-1][1].write(b"GET /page.js HTTP/1.1\r\nHost: x\r\n\r\n" * 2000)
+        await asyncio.sleep(2)
+        for _, writer in piled:
+            writer.transport.abort()
+        yield time.perf_counter() - began, good
+
+
 KINDS = {"documents": sends_documents, "sentences": sends_sentences, "speech": speaks}
 
 
-async def mixed(port, clients, seconds, known):
+async def mixed(port, clients, seconds, known, hostile=False):
     """Returns for each kind a list of the (seconds, whether the answer is right) of each client."""
-    found = {kind: [[] for _ in range(clients // len(KINDS))] for kind in KINDS}
+    kinds = {**KINDS, "hostile": attacks} if hostile else KINDS
+    found = {kind: [[] for _ in range(1 if kind == "hostile" else clients // len(KINDS))] for kind in kinds}
 
     async def run(kind, i):
-        async for one in KINDS[kind](port, random.Random(f"{kind}{i}"), known):
+        async for one in kinds[kind](port, random.Random(f"{kind}{i}"), known):
             found[kind][i].append(one)
 
-    tasks = [asyncio.ensure_future(run(kind, i)) for kind in KINDS for i in range(clients // len(KINDS))]
+    tasks = [asyncio.ensure_future(run(kind, i)) for kind in found for i in range(len(found[kind]))]
     done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
     for each in tasks:
         each.cancel()
@@ -230,16 +255,36 @@ async def mixed(port, clients, seconds, known):
     return found
 
 
+class Memory(threading.Thread):
+    """Looks every half second how much memory a process has."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.pid, self.seen, self.over = pid, [], threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.over.wait(0.5):
+            status = Path(f"/proc/{self.pid}/status").read_text()
+            self.seen.append(int(status.split("VmRSS:")[1].split()[0]) // 1024)
+
+    def end(self):
+        self.over.set()
+        self.join()
+        n = max(len(self.seen) // 10, 1)
+        return " ".join(str(max(self.seen[i:i + n])) for i in range(0, len(self.seen), n))
+
+
 def measure_mixed(options, lines):
     lines = [line for line in dict.fromkeys(lines) if line][:2000]
     known, clients = dict(zip(lines, translated(lines, "--threads", options.threads))), options.mixed
     with server("--threads", options.threads, "--timeout", 600, "--file-timeout", 600, "--speech", WHISPER, "--listeners", clients,
                 "--read-timeout", 60) as (run, port):
-        before = server_seconds(run.pid)
-        found = asyncio.run(mixed(port, clients, options.seconds, known))
-        spent = server_seconds(run.pid) - before
+        before, watch = server_seconds(run.pid), Memory(run.pid)
+        found = asyncio.run(mixed(port, clients, options.seconds, known, options.hostile))
+        spent, memory = server_seconds(run.pid) - before, watch.end()
     good = True
-    print(f"{clients} clients, {options.seconds} s, {spent:.1f} s of CPU time\n"
+    print(f"{clients} clients, {options.seconds} s, {spent:.1f} s of CPU time; the server's MB in each tenth of the time, at most: {memory}\n"
           f"| kind | clients | answers | wrong | fewest of a client | median s | p95 s | slowest s | a client's mean: least, middle, most |")
     for kind, each in found.items():
         times = sorted(seconds for one in each for seconds, _ in one)
@@ -262,6 +307,7 @@ def main():
     parser.add_argument("--sentences", type=int, nargs="+", default=[32, 1])
     parser.add_argument("--lines", help="German sentences; without: words of the demo")
     parser.add_argument("--mixed", type=int, metavar="N", help="N clients of several kinds at once")
+    parser.add_argument("--hostile", action="store_true", help="with --mixed: one client more, which sends what is dear")
     options = parser.parse_args()
     lines = made_up(4000)
     if options.lines:

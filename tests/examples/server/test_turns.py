@@ -478,6 +478,14 @@ def test_clients_that_leave_early_are_one_line(tmp_path):
                 one.sendall((head(len(body)) + body)[:None if i % 2 else -9])
                 time.sleep(0.2)
         in_threads(20, leave)
+        many = [socket.create_connection(("127.0.0.1", port)) for _ in range(10)]
+        for one in many:  # requests that wait behind others when the connection is lost
+            one.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                one.send(b"GET /page.js HTTP/1.1\r\nHost: x\r\n\r\n" * 2000)
+        time.sleep(2)
+        for one in many:
+            one.close()
         wait_until(lambda: metrics(port).get(
             ("transformer_requests_total", ("path", "/translate"), ("status", "499")), 0) >= 15)
         assert translate(port, "Ja.")
@@ -500,11 +508,12 @@ def test_messages_about_lost_connections_are_counted(monkeypatch, capfd):
     for _ in range(500):
         lost(ConnectionResetError())
         lost(None, "asyncio", "socket.send() raised exception.")
+    lost(RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed"))
     now[0] += 61
     lost(BrokenPipeError())
     lost(KeyError("a fault"))
     lines = capfd.readouterr().err.splitlines()
-    assert len([line for line in lines if "left before" in line]) == 2 and "answer: 1000;" in lines[1] and "a fault" in lines[-1]
+    assert len([line for line in lines if "left before" in line]) == 2 and "answer: 1001;" in lines[1] and "a fault" in lines[-1]
 
 
 def test_raw_answers_have_the_headers(port):
