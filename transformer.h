@@ -1113,6 +1113,8 @@ typedef struct tfm_config {
     const int32_t *encoder_windows, *decoder_windows; /* [n, 3]: layer, left, right, as in
                                                          tfm_attention_weights; the model owns
                                                          them */
+    const char *source_language, *target_language; /* codes such as de and zh, of a model for one
+                                                      pair; the model owns them; NULL: unknown */
 } tfm_config;
 
 /* The type in which a loaded model keeps its matrices. */
@@ -6997,6 +6999,7 @@ enum {
     TFM__FIELD_SEQUENCES, /* lists of ids */
     TFM__FIELD_ROWS,      /* lists of `most` numbers each, which begin with a layer */
     TFM__FIELD_LANGUAGES,
+    TFM__FIELD_CODE, /* of a language */
     TFM__FIELD_DECODING
 };
 
@@ -7064,7 +7067,8 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__CHOICE(tgt_text, tgt_text, text), TFM__SAME(byte_offset, INT, NONE, 0),
     TFM__CHOICE(prefix_space, prefix_space, space),
     TFM__CHOICE(trailing_space, trailing_space, trailing), TFM__CHOICE(clean_up, clean_up, clean),
-    TFM__CHOICE(sentences, sentences, sentences), TFM__SAME(shortlist_first, INT, NONE, 0),
+    TFM__CHOICE(sentences, sentences, sentences), TFM__SAME(source_language, CODE, NONE, 0),
+    TFM__SAME(target_language, CODE, NONE, 0), TFM__SAME(shortlist_first, INT, NONE, 0),
     TFM__ROWS(alignment_heads, 2), TFM__INT(n_kv_heads, PADDED),
     TFM__INT(n_kv_heads_decoder, PADDED),
     TFM__ROWS(encoder_windows, 3), TFM__ROWS(decoder_windows, 3), TFM__INT(d_rotary, SHAPE),
@@ -7281,6 +7285,17 @@ static tfm_status tfm__config_languages(tfm__config_reader *r, tfm_config *c) {
     return TFM_OK;
 }
 
+/* Reads the code of a language. */
+static tfm_status tfm__config_code(tfm__config_reader *r, const char *name, const char **code) {
+    char *copy;
+    if (!tfm__json_string(&r->json, r->spare) || !*r->spare || strlen(r->spare) >= TFM__CODE)
+        return TFM__FAIL_CONFIG(r->err, "'%s' is not the code of a language, of at most 31 bytes",
+                                name);
+    TFM__TRY(TFM__NEW(r->pool, TFM__CODE, &copy, r->err));
+    *code = strcpy(copy, r->spare);
+    return TFM_OK;
+}
+
 /* Reads a scalar into the struct at base. At a fault the message says what was expected. */
 static tfm_status tfm__config_scalar(tfm__config_reader *r, const tfm__config_field *f,
                                      void *base) {
@@ -7353,6 +7368,7 @@ static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__config_fie
         *(const int32_t **)at = n ? lists->data : NULL;
         return TFM_OK;
     case TFM__FIELD_LANGUAGES: return tfm__config_languages(r, &stated->config);
+    case TFM__FIELD_CODE: return tfm__config_code(r, f->name, (const char **)at);
     case TFM__FIELD_DECODING:
         if (tfm__json_count(&ahead, '{') < 0)
             return TFM__FAIL_CONFIG(r->err, "'%s' is not an object", f->name);

@@ -167,7 +167,8 @@ static option_entry table[] = {
      "and the description in meta are translated, too"},
     {"--lang", "CODE", OPTION_PATH, &opt.lang, 0, 0, OF_HTML,
      "with --html: the language that the html element's lang attribute gets\n"
-     "(default: that of --to; without --to the attribute stays)"},
+     "(default: that of --to, or what the model file says; if neither says\n"
+     "one, the attribute stays)"},
     {"--markdown", NULL, OPTION_FLAG, &opt.markdown, 0, 0, NOT_DOCUMENT | NOT_COLUMN | NOT_SCORE,
      "the input is Markdown: translate it as --html does. Wrapped paragraphs\n"
      "are wrapped again. Code, addresses and front matter are copied"},

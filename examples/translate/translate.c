@@ -487,9 +487,10 @@ static tfm_status append_alignment(worker *me, input_item *l, int32_t row, int32
     return status;
 }
 
-/* Returns the language of a model's translation if an option says it, or NULL. */
-static const char *language_of(const worker *me) {
-    return !me->of->is_last ? opt.via : opt.lang ? opt.lang : opt.to;
+/* Returns the language of a model's translation if an option or its file says it, or NULL. */
+static const char *language_of(const stage *s) {
+    const char *stated = !s->is_last ? opt.via : opt.lang ? opt.lang : opt.to;
+    return stated ? stated : s->config->target_language;
 }
 
 /* Puts the terms of me->found into a hypothesis, which is the last size bytes of the line's output,
@@ -513,7 +514,7 @@ static tfm_status restore(worker *me, input_item *l, int32_t row, int32_t rank, 
         text_buffer whole;
         memset(&whole, 0, sizeof whole);
         around_put(&l->inner, text.data, text.size, (size_t)length, at, at + length,
-                   at + 2 * length, language_of(me), &whole);
+                   at + 2 * length, language_of(me->of), &whole);
         text_buffer_free(&text), text = whole;
     }
     if (status == TFM_OK && t.in.next) {
@@ -566,10 +567,10 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     (void)terms_find(&t.list, l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size, &me->found);
     if (me->found.broken) return no_memory(me, "too little memory");
     if (t.looks && !rank)
-        (void)languages_suspects(&l->look, &t.languages, l->text[INPUT_SOURCE].data,
-                                 l->text[INPUT_SOURCE].size, text, size, result->score,
-                                 result->length + (result->finish == TFM_FINISH_ENDED),
-                                 me->of->decode.length_penalty);
+        (void)languages_suspects(
+            &l->look, &t.languages, me->of->config->source_language, l->text[INPUT_SOURCE].data,
+            l->text[INPUT_SOURCE].size, text, size, result->score,
+            result->length + (result->finish == TFM_FINISH_ENDED), me->of->decode.length_penalty);
     is_changed = t.in.surrounds && around_is_changed(&l->inner);
     if (t.in.next || me->found.n || (opt.protect && (l->safe.n || l->safe.capitals)) ||
         (is_changed && me->keep_attention)) {
@@ -580,7 +581,7 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     if (is_changed) { /* brackets and capitals need no alignment */
         text_buffer whole;
         memset(&whole, 0, sizeof whole);
-        around_put(&l->inner, text, size, 0, NULL, NULL, NULL, language_of(me), &whole);
+        around_put(&l->inner, text, size, 0, NULL, NULL, NULL, language_of(me->of), &whole);
         l->out.size -= size;
         text_buffer_append(&l->out, whole.data, whole.size);
         l->out.broken |= whole.broken;
@@ -1332,7 +1333,8 @@ int main(int argc, char **argv) {
         free_all();
         return status;
     }
-    if (opt.html || opt.srt || opt.markdown || opt.wrapped) document_open(&t.in, t.whole);
+    if (opt.html || opt.srt || opt.markdown || opt.wrapped)
+        document_open(&t.in, t.whole, language_of(&t.stages[t.n_stages - 1]));
     if (t.in.next) t.n_divided = (int64_t)page.m.n_divided;
     t.threads = opt.threads;
     if (!workers_open(&t.pool, &task)) fail("the system cannot create another lock");

@@ -397,6 +397,7 @@ static int32_t count_tokens(void *user, const char *word, size_t size) {
 static int take_apart(size_t size) {
     paragraph *p = &web.around;
     p->flags = 0, p->count = count_tokens, p->language = code(web.target);
+    if (!p->language) p->language = tfm_model_config(web.model)->target_language;
     if (!paragraph_read(p, (const char *)web.text.data, size)) return 0;
     if (p->n < 2) return 1;
     p->flags = AROUND_ONE;
@@ -640,7 +641,9 @@ EXPORT(int32_t, web_stays)(size_t size, size_t n_text, double score) {
         if (!table) return no_memory();
         languages_begin(table);
     }
-    if (!languages_suspects(&look, table, text, size, text + size, n_text, score, 0, 0)) return 0;
+    if (!languages_suspects(&look, table, tfm_model_config(web.model)->source_language, text, size,
+                            text + size, n_text, score, 0, 0))
+        return 0;
     n = web_tokenize(size), length = n < 0 ? n : web_tokenize_target(size);
     if (length < 0 || length >= 2 * n + 16 || (limit && length >= limit)) return 0;
     target = tfm_ids_make((const int32_t *)web.ids.data, length);

@@ -971,6 +971,27 @@ static void languages(void) {
     CHECK(!load(f) && strstr(err.text, "over 31 bytes"), "%s", err.text);
     f.config = ", \"src_language\": \"target\", \"languages\": {\"a\": 12}";
     CHECK(!load(f) && strstr(err.text, "'languages' has 12 for a"), "%s", err.text);
+
+    SECTION("the languages of a pair");
+    f.config = ", \"source_language\": \"pt_BR\", \"target_language\": \"zh\"";
+    m = load(f);
+    CHECK(m && strcmp(tfm_model_config(m)->source_language, "pt_BR") == 0 &&
+              strcmp(tfm_model_config(m)->target_language, "zh") == 0,
+          "%s", err.text);
+    tfm_model_free(m);
+    f.config = "";
+    m = load(f);
+    CHECK(m && !tfm_model_config(m)->source_language && !tfm_model_config(m)->target_language,
+          "they are unknown without a word");
+    tfm_model_free(m);
+    f.config = ", \"source_language\": \"\"";
+    CHECK(!load(f) && strstr(err.text, "'source_language' is not the code of a language"), "%s",
+          err.text);
+    f.config = ", \"target_language\": 5";
+    CHECK(!load(f) && strstr(err.text, "'target_language' is not the code of a language"), "%s",
+          err.text);
+    f.config = ", \"target_language\": \"12345678901234567890123456789012\"";
+    CHECK(!load(f) && strstr(err.text, "at most 31 bytes"), "%s", err.text);
 }
 
 /* ---- large texts, large models ---- */

@@ -956,6 +956,7 @@ class Argos(CTranslate2Case):
             self.assertEqual(model.config.get("forced"),
                              self.pieces.vocab_size() if prefix else None)
             self.assertEqual(model.metadata["source"], "Argos Translate en_xy 1.9")
+            self.assertEqual((model.config["source_language"], model.config["target_language"]), ("en", "xy"))
             self.assertEqual(model.config["sentences"], "split")
             self.assertIn("English to Xyish", self.done.stdout)
             self.check_translations(folder, prefix)
@@ -1571,8 +1572,18 @@ class TokenizerFiles(TokenizerCase):
             self.check_texts(model, lambda text: [ids.get(one, 1) for one in pieces.encode(
                 text, out_type=str)] + [0], side=side)
 
+    def test_marian_of_a_pair(self):
+        folder, _ = self.marian()
+        settings = folder / "tokenizer_config.json"
+        stated = json.loads(settings.read_text()) if settings.is_file() else {}
+        for source, target, expected in (("en", "mg", ("en", "mg")), ("en", "", ("en", None)), (None, "a b", (None, None))):
+            settings.write_text(json.dumps({**stated, "source_lang": source, "target_lang": target}))
+            config = self.convert(folder).config
+            self.assertEqual((config.get("source_language"), config.get("target_language")), expected)
+
     def test_marian_of_many_languages(self):
         _, model = self.marian_of_many_languages()
+        self.assertNotIn("target_language", model.config)
         self.assertEqual(self.cut(model, "the")[:2], [3, 4])
 
     def test_beside_ctranslate2(self):

@@ -208,7 +208,7 @@ class DownloadTest(unittest.TestCase):
         return subprocess.Popen([sys.executable, "-m", "convert.published", *here(arguments)], env=environment,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
-    def check_same(self, files, pieces, out, **metadata):
+    def check_same(self, files, pieces, out, pair=None, **metadata):
         """out must be what tools/convert.py makes of a folder that has these files, apart from the metadata."""
         folder = self.folder / "by_hand"
         shutil.rmtree(folder, ignore_errors=True)
@@ -216,8 +216,9 @@ class DownloadTest(unittest.TestCase):
         for name, data in {**files, **pieces}.items():
             (folder / name).write_bytes(data)
         expected = self.folder / "by_hand.out"
+        pair = dict(zip(("source_language", "target_language"), pair or Path(out).stem.split("-", 1)))
         with contextlib.redirect_stdout(io.StringIO()):
-            self.assertEqual(converter.main([str(folder), str(expected), "--no-check"]), 0)
+            self.assertEqual(converter.main([str(folder), str(expected), "--no-check", *(f"--set={k}={v}" for k, v in pair.items())]), 0)
         (found, about), (tensors, config) = read_safetensors(Path(out)), read_safetensors(expected)
         self.assertEqual(set(found), set(tensors))
         for name, tensor in tensors.items():
@@ -266,7 +267,7 @@ class Get(DownloadTest):
         self.student(("en", "zh-Hans"), "two")
         self.run_command("get", "EN-zh-hans", "-o", "out.safetensors")
         self.check_same({"model.bin": self.students["two"][0]},
-                        {"srcvocab.x.spm": self.pieces, "trgvocab.x.spm": self.other_pieces}, "out.safetensors", license="MPL-2.0",
+                        {"srcvocab.x.spm": self.pieces, "trgvocab.x.spm": self.other_pieces}, "out.safetensors", ("en", "zh-Hans"), license="MPL-2.0",
                         source="Firefox Translations en-zh-Hans 3.0 tiny", revision=self.records[0]["attachment"]["hash"])
         self.assertIn("there is zh-Hans", self.refused("get", "en-zh") if Path("out.safetensors").unlink() is None else "")
 

@@ -63,11 +63,13 @@ static void looks(void) {
     languages_look look;
     SECTION("looks");
     languages_begin(table);
-    CHECK(languages_suspects(&look, table, source, strlen(source), text, strlen(text), -2, 4, 0.5),
+    CHECK(languages_suspects(&look, table, NULL, source, strlen(source), text, strlen(text), -2, 4,
+                             0.5),
           "a source in the language of its translation");
     CHECK(look.score == -4.0 / 15 && look.characters == 28, "%g for each of %g characters",
           look.score, look.characters);
-    CHECK(languages_suspects(&look, table, source, strlen(source), text, strlen(text), -3, 4, 0) &&
+    CHECK(languages_suspects(&look, table, NULL, source, strlen(source), text, strlen(text), -3, 4,
+                             0) &&
               look.score == -3.0 / 15,
           "no penalty: %g", look.score);
     CHECK(!languages_is_unknown(ids, spans, 4, 1, 10) && languages_is_unknown(ids, spans, 4, 1, 9),
@@ -75,7 +77,41 @@ static void looks(void) {
     free(table);
 }
 
+/* A source in Latin letters is no sentence of a language with a script of its own. */
+static void scripts(void) {
+    static const struct {
+        const char *language, *source;
+        int is_latin;
+    } cases[] = {{"zh", "Sit tight.", 1},
+                 {"zh-TW", "\xE2\x80\x9CJe suis l\xC3\xA0.\xE2\x80\x9D \xF0\x9F\x98\x80", 1},
+                 {"zh", "我用iPhone。", 0},
+                 {"zh", "2026, 12 %", 0},
+                 {"ja", "テレビ", 0},
+                 {"ru", "Windows XP", 1},
+                 {"rus_Cyrl", "Tom.", 1},
+                 {"ru", "Том", 0},
+                 {"el", "Γ Tom", 0},
+                 {"de", "Sit tight.", 0},
+                 {"sr", "Dobar dan.", 0},
+                 {"", "Sit tight.", 0},
+                 {NULL, "Sit tight.", 0}};
+    languages_table *table = (languages_table *)malloc(sizeof *table);
+    languages_look look;
+    size_t i;
+    SECTION("scripts");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK(languages_is_latin(cases[i].language, cases[i].source, strlen(cases[i].source)) ==
+                  cases[i].is_latin,
+              "%s: %s", cases[i].language ? cases[i].language : "(none)", cases[i].source);
+    languages_begin(table);
+    CHECK(languages_suspects(&look, table, "zh", "Sit tight.", 10, "Sittigth.", 9, -0.1, 3, 0) &&
+              languages_stays(&look, -1e9),
+          "it stays whatever the model finds");
+    free(table);
+}
+
 int main(void) {
+    scripts();
     suspects();
     looks();
     return test_done("test_languages");

@@ -65,6 +65,13 @@ if [ -f $de ]; then
     done
     check "quantize --packed keeps what the file says" "0 sentences split" "$(build/quantize $de $dir/packed.safetensors int8 --packed > /dev/null; echo $?) $(build/inspect $dir/packed.safetensors | awk '$1 == "sentences" { print $1, $2 }')"
     check "quantize --sentences replaces a word" "0 sentences whole" "$(build/quantize $de $dir/packed.safetensors int8 --sentences whole > /dev/null; echo $?) $(build/inspect $dir/packed.safetensors | awk '$1 == "sentences" { print $1, $2 }')"
+    languages() { build/inspect $dir/packed.safetensors | awk '$1 ~ /_language$/ && NF == 2 { printf "%s ", $2 }'; }
+    for options in "" --packed; do
+        check "quantize $options --source-language, --target-language" "0 xx pt_BR 0" \
+            "$(build/quantize $unknown $dir/packed.safetensors int8 $options --source-language xx --target-language pt_BR > /dev/null; echo $?) $(languages)$(printf 'a\n' | build/translate $dir/packed.safetensors > /dev/null 2>&1; echo $?)"
+    done
+    check "  as the shipped models have them" "de en " "$(build/quantize $de $dir/packed.safetensors int8 > /dev/null; languages)"
+    check "  a code alone" "quantize: --source-language d/e: give a code such as de or pt_BR 2" "$(build/quantize $de $dir/stated.safetensors int8 --source-language d/e 2>&1 | tr "\n" " "; build/quantize $de $dir/stated.safetensors int8 --source-language d/e > /dev/null 2>&1; echo $?)"
     check "quantize --sentences some" "quantize: --sentences some: give split or whole 2" "$(build/quantize $de $dir/stated.safetensors int8 --sentences some 2>&1 | tr "\n" " "; build/quantize $de $dir/stated.safetensors int8 --sentences some > /dev/null 2>&1; echo $?)"
     # whitespace, blank lines, one sentence
     printf 'Guten Tag.   Wie geht es dir?\t Gut.\n\n   Guten Tag.  \n \n' > $dir/in

@@ -19,7 +19,7 @@ import zipfile
 from pathlib import Path
 
 from . import checkpoints_ctranslate2
-from .modelfile import SENTENCES, Checkpoint, Config, ConvertError, Model, Tensors
+from .modelfile import SENTENCES, Checkpoint, Config, ConvertError, Model, Tensors, is_code
 from .untrusted import brief, check_kinds, check_zip, has_file, open_file, read_object, visible
 
 KINDS = {**dict.fromkeys(("type", "from_code", "from_name", "to_code", "to_name",
@@ -109,6 +109,7 @@ def read_package(folder: Path, path: Path) -> Checkpoint:
             out.facts["decoding"].update(SEARCH)
             out.notes.append("decoding: beam 4 and length penalty 0.2, as Argos Translate searches")
         out.facts["sentences"] = SENTENCES["argos"]
+        out.facts.update({key: code for key, code in zip(("source_language", "target_language"), codes) if is_code(code)})
         prefix = metadata.get("target_prefix")
         if prefix:
             text = out.texts.get("tgt_vocabulary", out.texts["src_vocabulary"])

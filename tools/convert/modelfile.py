@@ -165,6 +165,17 @@ def signed(text: str) -> int | float:
     return int(value) if value.is_integer() else value
 
 
+def is_code(text: Any) -> bool:
+    """Whether this may be the code of a language."""
+    return isinstance(text, str) and re.fullmatch("[0-9A-Za-z_-]{1,31}", text) is not None
+
+
+def language_code(text: str) -> str:
+    if not is_code(text):
+        raise ValueError("the code of a language, such as de or pt_BR")
+    return text
+
+
 def switch(text: str) -> int:
     if text not in ("0", "1"):
         raise ValueError("0 or 1")
@@ -213,6 +224,7 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "trailing_space": one_of("none", "keep", "strip"),
     "clean_up": one_of("none", "spaces"),
     "sentences": one_of("split", "whole"),
+    "source_language": language_code, "target_language": language_code,
     "byte_offset": integer(0),
 }
 # The keys of "decoding", which are fields of tfm_decode_options.

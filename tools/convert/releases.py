@@ -316,7 +316,7 @@ def is_cached(release: Release, online: bool) -> bool:
 
 def get_release(release: Release, offline: bool, progress: Progress) -> dict[str, str]:
     """Puts the files of the release into its folder, unless they are there. The lock must be held. Returns
-    licence, source and revision."""
+    what the model file says beside the checkpoint: licence, source, revision and languages."""
     folder = release.folder
     if not is_cached(release, not offline):
         if offline:
@@ -336,7 +336,8 @@ def get_release(release: Release, offline: bool, progress: Progress) -> dict[str
                 "architecture": release.architecture, "about": about, "files": files}
         write_whole(folder / NOTE, json.dumps(note, indent=1).encode())
     found = read_note(folder)
-    return found["about"] if found else release.about
+    pair = dict(zip(("source_language", "target_language"), release.pair))
+    return {**(found["about"] if found else release.about), **pair}
 
 
 # ------------------------------------------------------------------------------------ the whole way

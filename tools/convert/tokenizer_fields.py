@@ -28,7 +28,7 @@ SETTINGS = Fields(
     used=dict.fromkeys((
         *NAMED, "mask_token_sent", "tokenizer_class", "added_tokens_decoder", "add_prefix_space",
         "additional_special_tokens", "extra_special_tokens", "src_lang", "offset", "language_codes",
-        "extra_ids", "clean_up_tokenization_spaces", FORCED_CLEAN_UP, "legacy_behaviour")),
+        "extra_ids", "source_lang", "target_lang", "langs", "clean_up_tokenization_spaces", FORCED_CLEAN_UP, "legacy_behaviour")),
     only={**dict.fromkeys(("do_lower_case", "do_upper_case", "split_special_tokens",
                            "add_bos_token"), (False,)),
           "add_eos_token": (True,), "sp_model_kwargs": ({},), "errors": ("replace",)},
@@ -44,8 +44,6 @@ SETTINGS = Fields(
               "model_input_names", "return_token_type_ids", "trim_offsets", "truncation"),
         **why("the target's language is chosen where texts are translated", "tgt_lang",
               "forced_bos_token"),
-        **why("only sacremoses, which transformers does without, reads it", "source_lang",
-              "target_lang", "langs"),
         **why("rows of the embedding that no text reaches", "num_madeup_words"),
         **why("files show it", "separate_vocabs", "unk_id", "_spm_precompiled_charsmap"),
         **why("transformers 5 has no other way", "legacy", "use_fast", "keep_accents"),

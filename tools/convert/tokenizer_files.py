@@ -25,7 +25,7 @@ import numpy as np
 from . import charsmap as maps
 from . import tokenizer_fields
 from .config_fields import NEWEST
-from .modelfile import Config, ConvertError, Model, SEAMLESS, vocabulary_text
+from .modelfile import Config, ConvertError, Model, SEAMLESS, is_code, vocabulary_text
 from .sentencepieces import (CONTROL, LONGEST_EXPANSION, NORMAL, NotPieces, Rules, SPACE, UNIGRAM, UNUSED,
                             USER_DEFINED, added_tokens, class_steps, crosses, expansions, hidden, joins_pieces,
                             parse_model, parts, pieces_of_tokenizer, read_normalizer,
@@ -640,6 +640,13 @@ class Files:
             return {**ids, **added}
         return {**dict(enumerate(pieces)), **added}
 
+    def pair(self) -> Config:
+        """The languages of a model of one pair, where the files of its tokenizer say them."""
+        listed = self.settings.get("langs")
+        codes = listed if isinstance(listed, list) and len(listed) == 2 else [
+            self.settings.get(key) for key in ("source_lang", "target_lang")]
+        return {key: code for key, code in zip(("source_language", "target_language"), codes) if is_code(code)}
+
     def plbart_languages(self) -> list[str]:
         codes = self.settings.get("language_codes") or "base"
         return PLBART_LANGUAGES.get(codes, []) if self.family == "plbart" else []
@@ -957,4 +964,4 @@ def special_ids(files: Files, ids: dict[int, str], sizes: dict[str, int], model:
                        "src_start")
         if "forced" not in model.facts:
             model.warn("a target begins with its language's token: --set forced=TOKEN", "forced")
-    return {**facts, **languages}
+    return {**facts, **(languages or files.pair())}

@@ -248,6 +248,8 @@ static void print_config(const tfm_config *c, int has_target_text) {
     if (c->src_text == TFM_TEXT_KIND_BYTES || c->tgt_text == TFM_TEXT_KIND_BYTES)
         print_size("byte_offset", c->byte_offset);
     if (c->has_text) print_word("sentences", tfm_sentences_name(c->sentences));
+    if (c->source_language) print_word("source_language", c->source_language);
+    if (c->target_language) print_word("target_language", c->target_language);
     if (c->trailing_space) print_word("trailing_space", "keep");
     if (c->clean_up) print_word("clean_up", "spaces");
     if (c->has_shortlist) print_size("shortlist_first", c->shortlist_first);

@@ -2,7 +2,7 @@
 
        cc -O2 -I. tools/model/quantize.c -o quantize -lm
        quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--bits 7] [--packed]
-                [--sentences WORD]
+                [--sentences WORD] [--source-language CODE] [--target-language CODE]
 
    tfm_model_options can convert matrices when a model is loaded. A converted file is smaller and
    loads faster, because that work is done already. The program maps the input if the system can,
@@ -30,7 +30,7 @@
 
 static const char usage[] =
     "usage: quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--bits 7] [--packed]\n"
-    "                [--sentences split|whole]\n"
+    "                [--sentences split|whole] [--source-language CODE] [--target-language CODE]\n"
     "\n"
     "Writes the model IN to OUT with its matrices in another type. Biases, norms and learned\n"
     "positions become F32. Texts, metadata and tensors extra.* do not change. IN may have F32,\n"
@@ -54,6 +54,9 @@ static const char usage[] =
     "            states in OUT what the model reads at a time: a sentence, so texts are split, or "
     "a\n"
     "            whole text. Files of versions before 0.7.0 do not say it. Default: as in IN\n"
+    "  --source-language CODE, --target-language CODE\n"
+    "            states the languages of a model of one pair, such as de and en. Default: as in "
+    "IN\n"
     "\n"
     "Prints what was written, and the largest error, as a fraction of the largest absolute value\n"
     "of its row.\n"
@@ -77,7 +80,7 @@ typedef struct job {
     int file;
     tfm_dtype want;
     int packed, seven;     /* seven: --bits 7 */
-    const char *sentences; /* --sentences; NULL: as in IN */
+    const char *stated[3]; /* values of stated_fields; NULL: as in IN */
     tfm_model *model;      /* with --packed: the loaded model */
     int64_t query, value;  /* rows of in_proj for queries (and as many for keys), and for values */
     st_writer out;
@@ -482,26 +485,39 @@ static char *pack_config(const char *text, const tfm_config *c) {
     return out;
 }
 
-/* Returns the config with "sentences": word, in memory that the caller frees; NULL without
+/* Returns whether a word may be the code of a language: 1 to 31 letters, digits, - and _. */
+static int is_code(const char *word) {
+    const size_t n = strlen(word);
+    size_t i;
+    for (i = 0; i < n; i++)
+        if (!strchr("-_0123456789", word[i]) && !(word[i] >= 'a' && word[i] <= 'z') &&
+            !(word[i] >= 'A' && word[i] <= 'Z'))
+            return 0;
+    return n && n < 32;
+}
+
+/* Fields of the config that options state. */
+static const char *const stated_fields[] = {"sentences", "source_language", "target_language"};
+
+/* Returns the config with the field as word, in memory that the caller frees; NULL without
    memory. */
-static char *state_sentences(const char *text, const char *word) {
-    size_t size = strlen(text), room = size + 64;
+static char *state_word(const char *text, const char *field, const char *word) {
+    size_t size = strlen(text), room = size + strlen(word) + 64;
     char *key = (char *)malloc(room), *out = (char *)malloc(room);
     tfm__json json = {text, text, text + size};
     const char *end = strrchr(text, '}'), *from = end, *to = end;
     int is_empty = 1, is_there = 0;
     while (key && out && !is_there && tfm__json_member(&json, key)) {
-        is_empty = 0, is_there = strcmp(key, "sentences") == 0;
+        is_empty = 0, is_there = strcmp(key, field) == 0;
         if (is_there) from = json.at;
         if (tfm__json_value(&json, 0) < 0) break;
         if (is_there) to = json.at;
     }
-    if (key && out)
-        snprintf(out, room, "%.*s%s\"%s\"%s", (int)(from - text), text,
-                 is_there   ? ""
-                 : is_empty ? "\"sentences\": "
-                            : ", \"sentences\": ",
-                 word, to);
+    if (key && out && is_there)
+        snprintf(out, room, "%.*s\"%s\"%s", (int)(from - text), text, word, to);
+    else if (key && out)
+        snprintf(out, room, "%.*s%s\"%s\": \"%s\"%s", (int)(from - text), text,
+                 is_empty ? "" : ", ", field, word, to);
     if (!key) free(out), out = NULL;
     free(key);
     return out;
@@ -614,9 +630,11 @@ static int quantize(job *j, const char *from, const char *to) {
     if (!open_input(j, from)) return 0;
     if (is_packed(j->in)) return fail(from, "is packed; quantize the file that it was made from");
     if (j->packed && !prepare_packed(j, from, &config)) return 0;
-    if (j->sentences) {
+    for (i = 0; i < 3; i++) {
         const char *text = config ? config : tfm_safetensors_metadata(j->in, "transformer.config");
-        char *stated = text && strchr(text, '}') ? state_sentences(text, j->sentences) : NULL;
+        char *stated = NULL;
+        if (!j->stated[i]) continue;
+        if (text && strchr(text, '}')) stated = state_word(text, stated_fields[i], j->stated[i]);
         free(config);
         if (!text) return fail(from, "has no config: it is not a model file");
         if (!stated) return fail(from, "no memory, or its config is not JSON");
@@ -657,20 +675,23 @@ int main(int argc, char **argv) {
     static const char *words[3]; /* IN, OUT, type */
     static int is_packed;
     static int32_t bits;
-    static const char *sentences;
-    static option_entry table[] = {{"IN", NULL, OPTION_OPERAND, &words[0], 0, 0, 0, NULL},
-                                   {"OUT", NULL, OPTION_OPERAND, &words[1], 0, 0, 0, NULL},
-                                   {"type", NULL, OPTION_OPERAND, &words[2], 0, 0, 0, NULL},
-                                   {"--bits", "N", OPTION_INTEGER, &bits, 7, 8, 0, NULL},
-                                   {"--packed", NULL, OPTION_FLAG, &is_packed, 0, 0, 0, NULL},
-                                   {"--sentences", "WORD", OPTION_PATH, &sentences, 0, 0, 0, NULL},
-                                   {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
+    static const char *stated[3];
+    static option_entry table[] = {
+        {"IN", NULL, OPTION_OPERAND, &words[0], 0, 0, 0, NULL},
+        {"OUT", NULL, OPTION_OPERAND, &words[1], 0, 0, 0, NULL},
+        {"type", NULL, OPTION_OPERAND, &words[2], 0, 0, 0, NULL},
+        {"--bits", "N", OPTION_INTEGER, &bits, 7, 8, 0, NULL},
+        {"--packed", NULL, OPTION_FLAG, &is_packed, 0, 0, 0, NULL},
+        {"--sentences", "WORD", OPTION_PATH, &stated[0], 0, 0, 0, NULL},
+        {"--source-language", "CODE", OPTION_PATH, &stated[1], 0, 0, 0, NULL},
+        {"--target-language", "CODE", OPTION_PATH, &stated[2], 0, 0, 0, NULL},
+        {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
     job j;
     int i, ok, type = -1;
     memset(&j, 0, sizeof j);
     j.file = -1;
-    words[2] = NULL, is_packed = 0, bits = 0,
-    sentences = NULL; /* the fuzzer calls main more than once */
+    words[2] = NULL, is_packed = 0, bits = 0;
+    memset(stated, 0, sizeof stated); /* the fuzzer calls main more than once */
     argv = utf8_arguments(&argc, argv);
     if (options_read(table, sizeof table / sizeof *table, argc, argv, misuse))
         return fputs(usage, stdout) < 0 || !output_finish("quantize");
@@ -678,11 +699,16 @@ int main(int argc, char **argv) {
     for (i = 0; words[2] && i < 4; i++)
         if (strcmp(words[2], names[i]) == 0) type = i;
     if (type < 0) misuse("give IN, OUT and one of int8, bf16, f16, f32; see --help");
-    if (sentences && strcmp(sentences, "split") && strcmp(sentences, "whole"))
-        misuse("--sentences %s: give split or whole", sentences);
+    if (stated[0] && strcmp(stated[0], "split") && strcmp(stated[0], "whole"))
+        misuse("--sentences %s: give split or whole", stated[0]);
+    for (i = 1; i < 3; i++)
+        if (stated[i] && !is_code(stated[i]))
+            misuse("--%s-language %s: give a code such as de or pt_BR",
+                   i == 1 ? "source" : "target", stated[i]);
     if (bits && types[type] != TFM_DTYPE_I8)
         misuse("--bits is for int8, and the type is %s", names[type]);
-    j.seven = bits == 7, j.sentences = sentences;
+    j.seven = bits == 7;
+    memcpy(j.stated, stated, sizeof stated);
     if (output_is_same(words[0], words[1])) {
         fail(words[1], "is also the input file");
         return 2;

@@ -3,12 +3,15 @@
        static languages_table table;
        languages_look look;
        languages_begin(&table);
-       if (languages_suspects(&look, &table, source, n_source, translation, n, score, tokens, penalty))
+       if (languages_suspects(&look, &table, language, source, n_source, translation, n, score,
+                              tokens, penalty))
            ... let the model score the source as its own translation
            if (languages_stays(&look, copy_score)) ... keep the source
 
-   The source is suspected if its frequent words are those of the language of its translation. Then
-   the model decides: it finds a text of its target language more likely than what it makes of it.
+   A source in Latin letters stays in any case if the language of the model's sources has a script
+   of its own, as Chinese and Russian have. Otherwise it is suspected if its frequent words are those
+   of the language of its translation. Then the model decides: it finds a text of its target
+   language more likely than what it makes of it.
    Scores are sums of log-probabilities; those that are compared are divided by the characters of
    their texts. languages_is_unknown is about sources that the model cannot read at all. */
 #ifndef LANGUAGES_H
@@ -157,6 +160,26 @@ static void languages_count(const languages_table *t, const char *text, size_t s
     }
 }
 
+/* Returns whether a text has letters, and all of them are Latin, although the language is written in
+   another script. language: its code, or NULL. */
+static inline int languages_is_latin(const char *language, const char *text, size_t size) {
+    static const char others[] = " am ar be bg bn el fa gu he hi hy ja ka km kn ko lo mk ml mr my"
+                                 " ne pa ps ru si ta te th uk ur yi zh ara bel bul ell heb hin jpn"
+                                 " kor rus tha ukr zho ";
+    size_t i, n;
+    uint32_t c;
+    int has_letters = 0;
+    if (!language || !characters_list_has(others, language, strcspn(language, "-_"))) return 0;
+    for (i = 0; i < size; i += n) {
+        n = tfm_character_next(text + i, size - i, &c);
+        if (c < 0x250 || (c >= 0x1E00 && c < 0x1F00)) has_letters |= character_case(c) != 0;
+        else if (!(c >= 0x2000 && c < 0x2E00) && !(c >= 0x3000 && c < 0x3040) && c < 0x1F000 &&
+                 !(c >= 0xFE00 && c < 0xFE10))
+            return 0; /* neither punctuation nor a picture */
+    }
+    return has_letters;
+}
+
 /* Returns how much a source looks as if it were of the language of its translation, of which
    score is the score: 0 not at all, 1 it may be, 2 its frequent words are of that language, 3
    clearly so. characters [2] gets those of the source and of the translation. */
@@ -196,21 +219,24 @@ static inline int languages_suspect(const languages_table *t, const char *source
 
 /* What a translation says about the language of its source. */
 typedef struct languages_look {
-    int level;         /* languages_suspect; 0: no suspicion */
+    int level;         /* languages_suspect; 0: no suspicion; 4: certain by its script */
     double score;      /* of the translation, for each of its characters */
     double characters; /* of the source */
 } languages_look;
 
 /* Looks at a source and its translation, text [n], whose score is that of tokens tokens with their
-   end, divided by tokens^penalty as length penalties are. Returns look->level. */
+   end, divided by tokens^penalty as length penalties are. language: of the model's sources, or
+   NULL. Returns look->level. */
 static inline int languages_suspects(languages_look *look, const languages_table *t,
-                                     const char *source, size_t n_source, const char *text,
-                                     size_t n, double score, int32_t tokens, double penalty) {
+                                     const char *language, const char *source, size_t n_source,
+                                     const char *text, size_t n, double score, int32_t tokens,
+                                     double penalty) {
     size_t characters[2];
     if (penalty != 0 && tokens) score *= pow(tokens, penalty);
     look->level = languages_suspect(t, source, n_source, text, n, score, characters);
     look->characters = (double)(characters[0] + !characters[0]);
     look->score = score / (double)(characters[1] + !characters[1]);
+    if (languages_is_latin(language, source, n_source)) look->level = 4;
     return look->level;
 }
 
@@ -222,6 +248,7 @@ static inline int languages_stays(const languages_look *look, double copy) {
     const double least = level > 2 || (level > 1 && look->score < -0.4) ? -1.9
                          : level > 1                                    ? -1.2
                                                                         : -0.8;
+    if (level > 3) return 1;
     return level && copy / look->characters - look->score > least;
 }
 

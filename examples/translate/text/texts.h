@@ -37,7 +37,7 @@ typedef struct texts_options {
     int flags;                 /* of around_reader */
     int all_languages;         /* 1: sentences in the target language are translated, too */
     const char *language; /* of the translations: decides about quotation marks. NULL: the target
-                             language of `of` */
+                             language of `of`, or of the model file */
 } texts_options;
 
 /* What became of a text. It is valid during the call that gets it. */
@@ -217,11 +217,12 @@ static int texts_is_translation(texts_translator *t, const texts_item *item, siz
     request.text = source = paragraph_source(&item->parts, part);
     /* The lower the score, the more sentences the function suspects. */
     if (!t->looks ||
-        !languages_suspects(&look, table, source.data, source.size, text.data, text.size, -1e30, 0,
-                            0) ||
+        !languages_suspects(&look, table, t->config->source_language, source.data, source.size,
+                            text.data, text.size, -1e30, 0, 0) ||
         texts_decode(t, &request, &tokens, &r, NULL) != TFM_OK)
         return 0;
-    if (!languages_suspects(&look, table, source.data, source.size, text.data, text.size, r.score,
+    if (!languages_suspects(&look, table, t->config->source_language, source.data, source.size,
+                            text.data, text.size, r.score,
                             r.length + (r.finish == TFM_FINISH_ENDED), t->decode.length_penalty) ||
         texts_tokenize(t, source, 1, &n, NULL) != TFM_OK)
         return 0;
@@ -498,6 +499,7 @@ static inline tfm_status texts_create(texts_translator **translator, const tfm_m
     if (t->surrounds) of->sentences = TFM_SENTENCES_WHOLE; /* paragraph.h finds the sentences */
     if (t->looks) languages_begin(&t->languages);
     if (!t->options.language) t->options.language = of->target_language;
+    if (!t->options.language && model) t->options.language = t->config->target_language;
     status = tfm_translator_create(&t->translator, model, of, err);
     if (status == TFM_OK) *translator = t;
     else texts_free(t);

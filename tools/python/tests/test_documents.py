@@ -263,8 +263,9 @@ def test_language_of_the_html_element(german):
     made = german.translate_document(page, "html", lang="en")
     assert made == command_line(page, "--html", "--lang", "en") and made.startswith("<html lang=en xml:lang='en'><p lang=de")
     assert german.translate_document(page, "html") == command_line(page, "--html")
+    stays = made.replace("=en ", "=de ").replace("'en'", "'de'")
     for code in ("", "e", "a\"b", "x" * 99, "ä"):  # are no codes
-        assert german.translate_document(page, "html", lang=code) == command_line(page, "--html")
+        assert german.translate_document(page, "html", lang=code) == stays
     assert "lang=eng-Latn" in german.translate_document(page, "html", lang="eng_Latn")
     with pytest.raises(TypeError, match="lang is int, expected str"):
         german.translate_document(page, "html", lang=3)

@@ -332,7 +332,8 @@ def test_docx_says_its_language(german, tmp_path):
             tuple(one.attrib.values()) for one in made.element.iter(qn("w:lang"))}, made.core_properties.language
     unknown = ["the language that the file says it is in, because the new one is not known (lang=, --lang)"]
     before = [["en-US", "en-US"], ["en-US", "ja-JP"]]
-    for lang in (None, "", "English"):
+    assert says(None)[::3] == ([], "en")  # as the model file says
+    for lang in ("", "English"):
         assert says(lang)[::3] == (unknown, "de") and says(lang)[1] == before
     left, defaults, texts, file = says("en-GB")
     assert left == [] and defaults == [["en-GB", "en-US"], ["en-GB", "ja-JP"]] and file == "en-GB"
@@ -407,13 +408,13 @@ def test_book_says_its_language(german, tmp_path):
     book.toc, book.spine = [page], ["nav", page]
     book.add_item(epub.EpubNcx()), book.add_item(epub.EpubNav())
     epub.write_epub(tmp_path / "a.epub", book)
-    for lang in (None, "en"):
+    for lang, said in ((None, "en"), ("", "de"), ("en", "en")):
         left = translate_file(german, tmp_path / "a.epub", tmp_path / "b.epub", lang=lang)
         book = epub.read_epub(tmp_path / "b.epub")
-        assert bool(left) == (lang is None) and book.get_metadata("DC", "language")[0][0] == (lang or "de")
+        assert bool(left) == (lang == "") and book.get_metadata("DC", "language")[0][0] == said
         with zipfile.ZipFile(tmp_path / "b.epub") as opened:
             content = opened.read("EPUB/a.xhtml").decode()
-            assert f'lang="{lang or "de"}" xml:lang="{lang or "de"}"' in content and "Good day." in content
+            assert f'lang="{said}" xml:lang="{said}"' in content and "Good day." in content
 
 
 # ---- hostile files -----------------------------------------------------------------------------------

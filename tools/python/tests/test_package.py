@@ -467,7 +467,8 @@ def test_two_models():
         assert german.translate_document(page, "html", second=chinese) == chinese.translate_document(
             german.translate_document(page, "html"), "html")
         page = "<html lang=de><p>Ja."
-        assert german.translate_document(page, "html", second=chinese).startswith("<html lang=de>")
+        assert german.translate_document(page, "html", second=chinese).startswith("<html lang=en>")
+        assert german.translate_document(page, "html", second=chinese, lang="").startswith("<html lang=de>")
         assert german.translate_document(page, "html", second=chinese, lang="zh").startswith("<html lang=zh>")
         found = german.translate(LINES[:2], second=chinese, n_best=2, beam=2, prefix=["She", ""])
         assert [len(each) for each in found] == [2, 2] and all(h.text.startswith("She") for h in found[0])

@@ -327,21 +327,22 @@ static tfm_status th_results(tfm_session *session, int32_t rows, int form, th_hy
 }
 
 /* Fills one languages_look for each row: for its source, which ends at byte ends[row], and the first
-   of its hypotheses. Hypothesis k is of row h[k].row, and its text ends at byte h[k].end of
+   of its hypotheses. language: of the sources, or NULL. Hypothesis k is of row h[k].row, and its text ends at byte h[k].end of
    texts. Returns the number of suspects. */
 static int32_t th_suspects(const char *sources, const int64_t *ends, int32_t rows,
                            const th_hypothesis *h, int32_t n, const char *texts, double penalty,
-                           languages_look *suspects) {
+                           const char *language, languages_look *suspects) {
     int32_t i, count = 0, last = -1;
     for (i = 0; i < rows; i++) suspects[i].level = 0;
     for (i = 0; i < n; last = h[i++].row) {
         const int32_t row = h[i].row;
         const int64_t begin = i ? h[i - 1].end : 0, from = row ? ends[row - 1] : 0;
         if (row == last) continue;
-        count += languages_suspects(
-                     &suspects[row], &th_languages, sources + from, (size_t)(ends[row] - from),
-                     texts + begin, (size_t)(h[i].end - begin), h[i].score,
-                     h[i].length + (h[i].finish == (int32_t)TFM_FINISH_ENDED), penalty) > 0;
+        count += languages_suspects(&suspects[row], &th_languages, language, sources + from,
+                                    (size_t)(ends[row] - from), texts + begin,
+                                    (size_t)(h[i].end - begin), h[i].score,
+                                    h[i].length + (h[i].finish == (int32_t)TFM_FINISH_ENDED),
+                                    penalty) > 0;
     }
     return count;
 }

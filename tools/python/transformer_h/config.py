@@ -32,6 +32,8 @@ def config_of(c: Any) -> dict[str, Any]:
             value = tuple((value[2 * i], value[2 * i + 1]) for i in range(c.n_alignment_heads))
         elif name in ("encoder_windows", "decoder_windows"):  # layer, left, right
             value = tuple((value[3 * i], value[3 * i + 1], value[3 * i + 2]) for i in range(getattr(c, f"n_{name}")))
+        elif name in ("source_language", "target_language"):
+            value = ffi.string(value).decode() if value else None
         elif field.type.kind == "pointer":
             value = tuple(value[i] for i in range(getattr(c, f"n_{name}")))
         elif name.startswith("n_") and name[2:] in fields:

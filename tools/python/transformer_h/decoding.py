@@ -273,7 +273,8 @@ def _look_again(worker: Worker, session: Any, requests: Any, rows: list[int], da
         at += len(data[i])
         ends[k] = at
     sources, suspects = b"".join(data[i] for i in rows), ffi.new("languages_look[]", n)
-    if not lib.th_suspects(sources, ends, n, made.hypotheses, made.n, made.texts, job.options.length_penalty, suspects):
+    language = lib.tfm_model_config(worker.model).source_language
+    if not lib.th_suspects(sources, ends, n, made.hypotheses, made.n, made.texts, job.options.length_penalty, language, suspects):
         return
     stays = ffi.new("unsigned char[]", n)
     lib.th_look_again(session, worker.model, sources, ends, n, requests, job.form, job.options.max_length, suspects, stays)

@@ -408,7 +408,7 @@ def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out:
     texts are translated in parts, and Ctrl-C raises Interrupted: out.part then has the parts that are done, and the rest as it was."""
     models = model if isinstance(model, Sequence) else [model]
     lang = options.get("target_language") if options.get("lang") is None else options["lang"]
-    lang = lang or models[-1].config.get("target_language") or None  # if the model file says it
+    lang = (models[-1].config["target_language"] if lang is None else lang) or None
     with open(path, "rb") as stream:
         file = File(stream.read(most + 1), os.fspath(path), most, format=format, lang=lang, seconds=seconds)
     if taken is not None:

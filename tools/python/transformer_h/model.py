@@ -308,7 +308,8 @@ class Model:
         plain, every = (check_flag(name, options.pop(name, False)) for name in ("plain", "all_languages"))
         lang = options.pop("lang", None)
         check_lang(lang)
-        language = language or lang or options.get("target_language")
+        language = next((each for each in (language, lang, options.get("target_language")) if each is not None),
+                        self._config["target_language"])
         if plain or self._config["sentences"] != "split" or options.get("sentences") == "whole" or any(
                 options.get(name) is not None and options[name] is not False for name in OF_PLAIN_TEXT):
             return None
@@ -439,6 +440,8 @@ class Model:
         if sentences is not None:
             check_choice("sentences", sentences, dict.fromkeys(("split", "whole")))
         check_lang(lang)
+        if lang is None:
+            lang = options.get("target_language") or (options.get("second") or self).config["target_language"]
         if format != "text" and (options.get("second") is not None or options.get("via_language") is not None):
             first, last = self._of_two(options)  # each model places the tags
             first, last = ({**each, "sentences": sentences, "protect": protect} for each in (first, last))
@@ -463,7 +466,7 @@ class Model:
                     if not callable(on_error):
                         raise error
                     on_error(error)
-            made.append(document.join(results, options.get("target_language") if lang is None else lang))
+            made.append(document.join(results, lang))
             if left is not None:
                 left += document.left
         return made[0] if one else made
