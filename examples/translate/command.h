@@ -132,7 +132,8 @@ static option_entry table[] = {
     {"--live", NULL, OPTION_FLAG, &opt.live, 0, 0, LIVE,
      "translate a text while it comes, word by word, until its line ends. Words\n"
      "are written when they are stable, and never change. A terminal also shows,\n"
-     "in grey, the words that may still change. The search is greedy"},
+     "in grey, the words that may still change. The search is greedy. With a\n"
+     "second model, the stable words of the first one are the second one's text"},
     {"--json", NULL, OPTION_FLAG, &opt.json, 0, 0, LIVE | OF_LIVE,
      "with --live: write an object with source, stable_text, text and done for\n"
      "each word that has come. stable_text is the beginning of text, and only\n"
@@ -217,7 +218,7 @@ static option_entry table[] = {
      "language of the source, for multilingual models (eng_Latn, fra ...)"},
     {"--to", "CODE", OPTION_PATH, &opt.to, 0, 0, LIVE,
      "language of the translation, for multilingual models"},
-    {"--via", "CODE", OPTION_PATH, &opt.via, 0, 0, OF_SECOND,
+    {"--via", "CODE", OPTION_PATH, &opt.via, 0, 0, OF_SECOND | LIVE,
      "language between two models of which one or both are multilingual"},
     {"--batch", "N", OPTION_INTEGER, &opt.batch, 1, 1000000, 0,
      "translate up to N sentences together (default 64), fewer if they are long"},
@@ -651,7 +652,6 @@ static void read_options(int argc, char **argv) {
                                              : NULL;
     check_together();
     find_models();
-    if (opt.live && opt.second) fail("a second model and --live do not go together");
     if (!is_open(0) && !opt.files.n && !opt.text) fail("standard input is closed");
     if (!is_open(1) && !opt.output) fail("standard output is closed");
     opt.form = opt.tokens ? TFM_TEXT_FORM_ESCAPED : TFM_TEXT_FORM_TEXT;

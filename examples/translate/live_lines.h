@@ -2,8 +2,8 @@
    as it is stable.
 
        live_lines lines = {0};
-       lines.in = &stream, lines.out = stdout;
-       failures = live_lines_run(&lines, &translation);
+       lines.texts.first = &translation, lines.in = &stream, lines.out = stdout;
+       failures = live_lines_run(&lines);
 
    The input is text, of which a line's end ends a text. Or it is the JSON lines of
    `transcribe --live --format json`: then the end of a sentence in stable text, or a pause, ends a
@@ -16,20 +16,20 @@
 #ifndef LIVE_LINES_H
 #define LIVE_LINES_H
 
-#include "live_translation.h"
+#include "live_pipeline.h"
 
 typedef enum live_lines_input { LIVE_LINES_ANY, LIVE_LINES_TEXT, LIVE_LINES_JSON } live_lines_input;
 enum {
     LIVE_LINES_OBJECT = 1 << 20, /* bytes of a JSON line, at most */
-    LIVE_LINES_EACH = 4000,  /* bytes of a text up to which each word has a run and a JSON line */
-    LIVE_LINES_COLUMNS = 79, /* of a terminal */
-    LIVE_LINES_WAIT = 200    /* milliseconds between two looks for Ctrl-C */
+    LIVE_LINES_COLUMNS = 79,     /* of a terminal */
+    LIVE_LINES_WAIT = 200        /* milliseconds between two looks for Ctrl-C */
 };
-/* In seconds. The pause that ends a text is the default of transcribe --live. A program that
-   translates words which came so long ago is late, and reads the others together. */
-static const double LIVE_LINES_PAUSE = 0.6, LIVE_LINES_LATE = 1;
+/* In seconds: a program that translates words which came so long ago is late, and reads the others
+   together. */
+static const double LIVE_LINES_LATE = 1;
 
 typedef struct live_lines {
+    live_pipeline texts; /* its members first and second */
     reader_stream *in;
     FILE *out;
     live_lines_input input;
@@ -39,50 +39,13 @@ typedef struct live_lines {
     /* What follows is this header's own. */
     text_buffer line, object, shown; /* of the input as JSON; of the output; of a terminal */
     size_t written;                  /* bytes of the text's stable text that were written */
-    size_t last;                     /* bytes of the text when the last JSON line was written */
-    int is_begun;                    /* the text has a source */
     int is_long;                     /* the JSON line is too long, and is left out */
     int64_t number, failures;        /* lines that were read; those that failed */
     double came;                     /* when the last bytes came, by progress_now */
     int has_waited;                  /* the program has waited for the text */
-    double end;                      /* seconds: where the last stable text ended; below 0: none */
 } live_lines;
 
 /* ---- the output ------------------------------------------------------------------------------ */
-
-/* Appends text as a string of JSON. */
-static void live_lines_string(text_buffer *b, const char *text, size_t size) {
-    size_t i;
-    text_buffer_append(b, "\"", 1);
-    for (i = 0; i < size; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c == '"' || c == '\\') text_buffer_append(b, "\\", 1);
-        if (c < 32) text_buffer_format(b, "\\u%04x", c);
-        else text_buffer_append(b, text + i, 1);
-    }
-    text_buffer_append(b, "\"", 1);
-}
-
-/* Writes a line of JSON. */
-static void live_lines_object(live_lines *s, const live_translation *l, int is_done) {
-    text_buffer *b = &s->object;
-    const char *guess = l->guess.data;
-    size_t n_guess = l->guess.size;
-    if (!is_done && !l->read && !n_guess) return;
-    for (; !l->read && n_guess && *guess == ' '; guess++) n_guess--;
-    b->size = 0;
-    text_buffer_append(b, "{\"source\": ", 11);
-    text_buffer_append(&s->shown, l->source.data, is_done ? l->source.size : l->read);
-    text_buffer_append(&s->shown, guess, n_guess);
-    live_lines_string(b, s->shown.data, s->shown.size), s->shown.size = 0;
-    text_buffer_append(b, ", \"stable_text\": ", 17);
-    live_lines_string(b, l->text.data, l->stable);
-    text_buffer_append(b, ", \"text\": ", 10);
-    live_lines_string(b, l->text.data, l->text.size);
-    text_buffer_format(b, ", \"done\": %s}\n", is_done ? "true" : "false");
-    fwrite(b->data, 1, b->size, s->out);
-    s->last = l->source.size;
-}
 
 /* Returns how many bytes of text fit into some columns, and how many columns they take. */
 static size_t live_lines_fit(const char *text, size_t size, int columns, int *taken) {
@@ -127,13 +90,13 @@ static void live_lines_show(live_lines *s, const live_translation *l) {
 }
 
 /* Writes what a run has given. */
-static void live_lines_write(live_lines *s, const live_translation *l, int is_done) {
+static void live_lines_write(void *user, int is_done) {
+    live_lines *s = (live_lines *)user;
+    const live_translation *l = live_pipeline_shown(&s->texts);
     if (s->is_json) {
-        /* each line has the whole text, so a long text gets fewer lines: otherwise the output would
-           grow with the square of the text */
-        if (is_done || l->source.size < LIVE_LINES_EACH ||
-            l->source.size - s->last > l->source.size / 64)
-            live_lines_object(s, l, is_done);
+        s->object.size = 0;
+        live_pipeline_object(&s->texts, is_done, &s->object);
+        if (s->object.size) fwrite(s->object.data, 1, s->object.size, s->out);
     } else if (s->is_terminal) {
         live_lines_show(s, l);
         if (is_done) putc('\n', s->out), s->shown.size = 0;
@@ -141,54 +104,41 @@ static void live_lines_write(live_lines *s, const live_translation *l, int is_do
         fwrite(l->text.data + s->written, 1, l->stable - s->written, s->out);
         if (is_done) putc('\n', s->out);
     }
-    s->written = l->stable;
+    s->written = is_done ? 0 : l->stable;
     if ((fflush(s->out) || ferror(s->out)) && !s->fault) s->fault = errno ? errno : EIO;
 }
 
 /* Returns whether to read no more: after Ctrl-C, and if the output cannot be written. */
 static int live_lines_stops(const live_lines *s) { return s->fault || interrupts_stopped(); }
 
-/* ---- texts ----------------------------------------------------------------------------------- */
+static live_pipeline_pace live_lines_pace(void *user) {
+    const live_lines *s = (const live_lines *)user;
+    return live_lines_stops(s)                                           ? LIVE_PIPELINE_STOP
+           : s->has_waited && progress_now() - s->came > LIVE_LINES_LATE ? LIVE_PIPELINE_ALL_WORDS
+                                                                         : LIVE_PIPELINE_EACH_WORD;
+}
 
-static void live_lines_failed(live_lines *s, const char *text) {
+static void live_lines_complain(live_lines *s, const char *text) {
     char message[400];
     snprintf(message, sizeof message, "line %ld: %s", (long)s->number + 1, text);
     s->complain(message), s->failures++;
 }
-
-/* Translates all words that have come. */
-static void live_lines_translate(live_lines *s, live_translation *l) {
-    tfm_error err;
-    while (live_translation_is_due(l) && !live_lines_stops(s)) {
-        l->reads_all = s->input == LIVE_LINES_JSON || l->read > LIVE_LINES_EACH ||
-                       (s->has_waited && progress_now() - s->came > LIVE_LINES_LATE);
-        if (live_translation_run(l, &err) != TFM_OK) live_lines_failed(s, err.text);
-        live_lines_write(s, l, 0);
-    }
+static void live_lines_failed(void *user, const tfm_error *err) {
+    live_lines_complain((live_lines *)user, err->text);
 }
 
-/* Ends a text. */
-static void live_lines_end(live_lines *s, live_translation *l) {
-    const size_t size = l->source.size;
-    tfm_error err;
-    if (size && l->source.data[size - 1] == '\r' && l->begin < size && l->read < size)
-        l->source.size--; /* a line of Windows */
-    if (live_translation_finish(l, &err) != TFM_OK) live_lines_failed(s, err.text);
-    live_lines_write(s, l, 1);
-    live_translation_clear(l);
-    s->written = s->last = 0, s->is_begun = 0;
+/* Sets what s->texts calls. */
+static void live_lines_begin(live_lines *s) {
+    s->texts.user = s, s->texts.show = live_lines_write, s->texts.fail = live_lines_failed;
+    s->texts.pace = live_lines_pace;
 }
 
 /* Reads bytes of text. */
-static void live_lines_text(live_lines *s, live_translation *l, const char *bytes, size_t size) {
+static void live_lines_text(live_lines *s, const char *bytes, size_t size) {
     while (size && !live_lines_stops(s)) {
-        const char *newline = (const char *)memchr(bytes, '\n', size);
-        size_t n = newline ? (size_t)(newline - bytes) : size;
-        live_translation_feed(l, bytes, n);
-        s->is_begun |= n > 0;
-        live_lines_translate(s, l);
-        if (newline && !live_lines_stops(s)) live_lines_end(s, l), s->number++;
-        bytes += n + (newline != NULL), size -= n + (newline != NULL);
+        size_t n = live_pipeline_line(&s->texts, bytes, size);
+        s->number += bytes[n - 1] == '\n';
+        bytes += n, size -= n;
     }
 }
 
@@ -282,60 +232,32 @@ static int live_lines_read(const char *at, live_lines_heard *heard) {
     return at && *at == '}' && !*live_lines_blank(at + 1) && heard->has_text && !heard->text.broken;
 }
 
-/* Reads stable text: each word ends the text if it ends a sentence. */
-static void live_lines_hear(live_lines *s, live_translation *l, const char *text, size_t size) {
-    size_t at = 0, begin, n;
-    uint32_t c;
-    if (!s->is_begun)
-        while (at < size && text[at] == ' ') at++;
-    for (; at < size;) {
-        begin = at;
-        do at += tfm_character_next(text + at, size - at, &c);
-        while (at < size && text[at] != ' ' && !character_is_wide(c));
-        live_translation_feed(l, text + begin, at - begin), s->is_begun = 1;
-        if (!live_translation_is_sentence(l, text + at, size - at)) {
-            if (l->source.size - l->read > LIVE_TRANSLATION_WORD) live_lines_translate(s, l);
-            continue;
-        }
-        live_lines_end(s, l);
-        for (n = at; n < size && text[n] == ' ';) at = ++n;
-    }
-    live_lines_translate(s, l);
-}
-
 /* Reads a line of transcribe. */
-static void live_lines_transcribed(live_lines *s, live_translation *l, live_lines_heard *heard) {
+static void live_lines_transcribed(live_lines *s, live_lines_heard *heard) {
     const char *text = s->line.data;
     if (!s->line.size || !*live_lines_blank(text)) return;
     if (strlen(text) != s->line.size || !live_lines_read(text, heard)) {
-        live_lines_failed(s, "this is no line of transcribe --live --format json (--input text "
-                             "translates the lines as they are)");
+        live_lines_complain(s, "this is no line of transcribe --live --format json (--input text "
+                               "translates the lines as they are)");
         return;
     }
-    if (s->is_begun && s->end >= 0 && heard->text.size &&
-        heard->start - s->end >= LIVE_LINES_PAUSE - 0.005)
-        live_lines_end(s, l);
-    live_translation_guess(l, heard->text.data, heard->is_stable ? 0 : heard->text.size);
-    if (!heard->is_stable) {
-        live_lines_translate(s, l);
-        return;
-    }
-    l->is_guess_new = 0;
-    if (heard->text.size) s->end = heard->end;
-    live_lines_hear(s, l, heard->text.data, heard->text.size);
+    if (heard->text.size) live_pipeline_wait(&s->texts, heard->start);
+    if (heard->is_stable)
+        live_pipeline_hear(&s->texts, heard->text.data, heard->text.size, heard->end);
+    else live_pipeline_guess(&s->texts, heard->text.data, heard->text.size);
 }
 
 /* Reads bytes of lines of transcribe. */
-static void live_lines_json(live_lines *s, live_translation *l, live_lines_heard *heard,
-                            const char *bytes, size_t size) {
+static void live_lines_json(live_lines *s, live_lines_heard *heard, const char *bytes,
+                            size_t size) {
     while (size && !live_lines_stops(s)) {
         const char *newline = (const char *)memchr(bytes, '\n', size);
         size_t n = newline ? (size_t)(newline - bytes) : size;
         s->is_long |= s->line.size + n > LIVE_LINES_OBJECT;
         if (!s->is_long) text_buffer_append(&s->line, bytes, n);
         if (newline) {
-            if (s->is_long) live_lines_failed(s, "over 1 MB");
-            else live_lines_transcribed(s, l, heard);
+            if (s->is_long) live_lines_complain(s, "over 1 MB");
+            else live_lines_transcribed(s, heard);
             s->line.size = 0, s->is_long = 0, s->number++;
         }
         bytes += n + (newline != NULL), size -= n + (newline != NULL);
@@ -367,23 +289,23 @@ static int live_lines_fill(live_lines *s) {
 }
 
 /* Translates the input up to its end. Returns how many lines failed. */
-static int64_t live_lines_run(live_lines *s, live_translation *l) {
+static int64_t live_lines_run(live_lines *s) {
+    live_translation *l = s->texts.first;
     live_lines_heard heard;
     memset(&heard, 0, sizeof heard);
-    s->end = -1;
+    live_lines_begin(s);
     while (live_lines_fill(s)) {
         const char *bytes = s->in->data + s->in->begin;
         size_t size = s->in->end - s->in->begin;
         if (s->input == LIVE_LINES_ANY)
             s->input = *bytes == '{' ? LIVE_LINES_JSON : LIVE_LINES_TEXT;
-        l->is_whole_words = s->input == LIVE_LINES_JSON;
-        if (l->is_whole_words) live_lines_json(s, l, &heard, bytes, size);
-        else live_lines_text(s, l, bytes, size);
+        if (s->input == LIVE_LINES_JSON) live_lines_json(s, &heard, bytes, size);
+        else live_lines_text(s, bytes, size);
         s->in->begin = s->in->end;
     }
-    if (s->line.size && !s->is_long && !live_lines_stops(s)) live_lines_transcribed(s, l, &heard);
+    if (s->line.size && !s->is_long && !live_lines_stops(s)) live_lines_transcribed(s, &heard);
     if (live_lines_stops(s) && live_translation_is_due(l)) l->source.size = l->read;
-    if (s->is_begun && !s->fault) live_lines_end(s, l);
+    if (s->texts.is_begun && !s->fault) live_pipeline_end(&s->texts);
     text_buffer_free(&heard.text), text_buffer_free(&s->line), text_buffer_free(&s->object);
     text_buffer_free(&s->shown);
     return s->failures;

@@ -1287,31 +1287,40 @@ static void close_output(int status) {
 /* Writes a message of live_lines_run. */
 static void complain_live(const char *message) { fprintf(stderr, "translate: %s\n", message); }
 
-/* Translates the input while it comes. Returns the exit status. */
-static int translate_live(void) {
-    stage *s = t.stages;
+/* Returns what translates with a model while the text comes. */
+static live_translation *live_stage(stage *s, tfm_session **session) {
     live_translation *l = (live_translation *)calloc(1, sizeof *l);
-    tfm_session *session = NULL;
     tfm_session_options limits;
-    live_lines lines;
-    int64_t failures;
     if (!l) fail("too little memory");
     live_translation_limits(s->model, &limits);
     limits.threads = opt.threads;
     if (opt.f16_cache) limits.cache = TFM_DTYPE_F16;
-    if (make_session(&s->states[0], &session, &limits) != TFM_OK) fail("%s", s->states[0].err.text);
-    live_translation_begin(l, s->model, session, &s->decode);
+    if (make_session(&s->states[0], session, &limits) != TFM_OK) fail("%s", s->states[0].err.text);
+    live_translation_begin(l, s->model, *session, &s->decode);
+    return l;
+}
+
+/* Translates the input while it comes. Returns the exit status. */
+static int translate_live(void) {
+    live_translation *of[2] = {NULL, NULL};
+    tfm_session *sessions[2] = {NULL, NULL};
+    live_lines lines;
+    int64_t failures;
+    int i;
+    for (i = 0; i < t.n_stages; i++) of[i] = live_stage(&t.stages[i], &sessions[i]);
     memset(&lines, 0, sizeof lines);
+    lines.texts.first = of[0], lines.texts.second = of[1];
     lines.in = &t.in.from, lines.out = t.out, lines.complain = complain_live;
     lines.is_json = opt.json, lines.is_terminal = !opt.output && isatty(1);
     if (opt.input) lines.input = *opt.input == 'j' ? LIVE_LINES_JSON : LIVE_LINES_TEXT;
     interrupts_hold(1);
-    failures = live_lines_run(&lines, l);
+    failures = live_lines_run(&lines);
     if (lines.fault) fail_writing(lines.fault);
     if (interrupts_stopped()) interrupts_end();
     interrupts_hold(0);
     if (t.in.from.fault) report_fault(&t.in.from, t.in.from.fault);
-    live_translation_free(l), free(l), tfm_session_free(session);
+    for (i = 0; i < t.n_stages; i++)
+        live_translation_free(of[i]), free(of[i]), tfm_session_free(sessions[i]);
     return t.in.from.fault ? EXIT_USAGE : failures && !opt.keep_going ? EXIT_LINES : 0;
 }
 

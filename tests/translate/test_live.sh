@@ -45,7 +45,14 @@ for option in "--beam 2" --document --html --srt "--column 1" --tokens "--prefix
     # shellcheck disable=SC2086 # an option and its value
     check "$option" "translate: ${option%% *} and --live do not go together" "$(refused --live $option)"
 done
-check "a second model" "translate: a second model and --live do not go together" "$(refused $model --live)"
+
+# Two models in a row: the stable words of the first are the source of the second
+echo Danke. > $dir/word
+check "two models: a word has the translation that it has without --live" "$($translate $model $model --greedy --plain < $dir/word)" \
+    "$($translate $model $model --live < $dir/word)"
+check "two models: a line of JSON for each word, with the source of the first" "11 11" \
+    "$($translate $model $model --live --json < $dir/line | tee $dir/two | wc -l | tr -d ' ') $(grep -c '^{"source": "Die' $dir/two)"
+check "two models of one language each: --via is refused" "translate: --via: neither model has languages" "$(refused $model --live --via en)"
 check "a text as operand" "translate: a text on the command line and --live do not go together" "$(refused 'Guten Tag.' --live)"
 check "--json without --live" "translate: --json needs --live" "$(refused --json)"
 check "--input without --live" "translate: --input needs --live" "$(refused --input text)"

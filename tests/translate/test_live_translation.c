@@ -11,8 +11,9 @@
 #include "examples/translate/live_lines.h"
 
 static tfm_model *model;
-static tfm_session *session;
-static live_translation l;
+static tfm_session *session, *session_of_second;
+static live_translation l, second;
+static int has_second; /* translate uses two models */
 static text_buffer output, messages;
 
 static const char *const sentences[] = {
@@ -47,20 +48,21 @@ static int64_t translate(const char *text, size_t size, size_t longest, live_lin
     size_t n;
     memset(&s, 0, sizeof s), memset(&heard, 0, sizeof heard);
     output.size = messages.size = 0;
-    live_translation_clear(&l);
-    s.out = tmpfile(), s.is_json = 1, s.complain = complain, s.input = input, s.end = -1;
+    live_translation_clear(&l), live_translation_clear(&second);
+    s.texts.first = &l, s.texts.second = has_second ? &second : NULL;
+    live_lines_begin(&s);
+    s.out = tmpfile(), s.is_json = 1, s.complain = complain, s.input = input;
     CHECK(s.out != NULL, "");
     if (!s.out) return -1;
-    l.is_whole_words = input == LIVE_LINES_JSON;
     while (size) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         n = longest ? 1 + (size_t)(seed >> 33) % longest : size;
         if (n > size) n = size;
-        if (l.is_whole_words) live_lines_json(&s, &l, &heard, text, n);
-        else live_lines_text(&s, &l, text, n);
+        if (input == LIVE_LINES_JSON) live_lines_json(&s, &heard, text, n);
+        else live_lines_text(&s, text, n);
         text += n, size -= n;
     }
-    if (s.is_begun) live_lines_end(&s, &l);
+    if (s.texts.is_begun) live_pipeline_end(&s.texts);
     rewind(s.out);
     while ((n = fread(bytes, 1, sizeof bytes, s.out)) > 0) text_buffer_append(&output, bytes, n);
     fclose(s.out);
@@ -213,17 +215,18 @@ static void check_bytes(void) {
 }
 
 /* Lines of transcribe --live --format json. */
+static const char heard_lines[] =
+    "{\"text\": \" Die Nachbarin\", \"stable\": true, \"start\": 0.30, \"end\": 1.20}\n"
+    "{\"text\": \" ist\", \"stable\": false, \"start\": 1.20, \"end\": 1.50}\n"
+    "{\"text\": \" isst gern\", \"stable\": false, \"start\": 1.20, \"end\": 1.90}\n"
+    "{\"text\": \" isst gerne \\u00c4pfel. Ihr\", \"stable\": true, \"start\": 1.2, \"end\": "
+    "2}\n"
+    "\n"
+    "{\"text\": \" Hund\", \"stable\": false, \"start\": 2.00, \"end\": 2.40}\n"
+    "{\"text\": \" Hund schl\\u00e4ft\", \"stable\": true, \"start\": 2.00, \"end\": 2.60}\n"
+    "{\"text\": \" Danke \\ud83d\\ude00\", \"stable\": true, \"start\": 3.20, \"end\": 3.60}\n";
+
 static void check_transcribed(void) {
-    static const char lines[] =
-        "{\"text\": \" Die Nachbarin\", \"stable\": true, \"start\": 0.30, \"end\": 1.20}\n"
-        "{\"text\": \" ist\", \"stable\": false, \"start\": 1.20, \"end\": 1.50}\n"
-        "{\"text\": \" isst gern\", \"stable\": false, \"start\": 1.20, \"end\": 1.90}\n"
-        "{\"text\": \" isst gerne \\u00c4pfel. Ihr\", \"stable\": true, \"start\": 1.2, \"end\": "
-        "2}\n"
-        "\n"
-        "{\"text\": \" Hund\", \"stable\": false, \"start\": 2.00, \"end\": 2.40}\n"
-        "{\"text\": \" Hund schl\\u00e4ft\", \"stable\": true, \"start\": 2.00, \"end\": 2.60}\n"
-        "{\"text\": \" Danke \\ud83d\\ude00\", \"stable\": true, \"start\": 3.20, \"end\": 3.60}\n";
     static const char *const wrong[] = {"{",
                                         "{}",
                                         "[1]",
@@ -238,7 +241,7 @@ static void check_transcribed(void) {
     size_t i;
     memset(&text, 0, sizeof text), memset(&one, 0, sizeof one);
     SECTION("lines of transcribe");
-    append(&text, lines);
+    append(&text, heard_lines);
     check_cuttings("fragments", &text, LIVE_LINES_JSON, 3);
     CHECK(strstr(output.data, "\"source\": \"Die Nachbarin isst gern\", ") != NULL,
           "a guess of the recognizer is a part of the source");
@@ -251,6 +254,49 @@ static void check_transcribed(void) {
     CHECK(translate(one.data, one.size, 0, LIVE_LINES_JSON) == (int64_t)i && !output.size,
           "each of %d wrong lines is named, and nothing is translated: %s", (int)i, messages.data);
     text_buffer_free(&text), text_buffer_free(&one);
+}
+
+static void show_nothing(void *user, int is_done) { (void)user, (void)is_done; }
+
+/* Two models in a row: the German model reads the English text of itself, which it mostly copies. */
+static void check_two(void) {
+    enum { N = 12 };
+    text_buffer text;
+    live_pipeline pipeline;
+    char between[1024], expected[1024];
+    tfm_error err;
+    int i, same = 0;
+    memset(&text, 0, sizeof text);
+    SECTION("two models");
+    for (i = 0; i < N; i++) append(&text, sentences[i]), append(&text, "\n");
+    translate(text.data, text.size, 0, LIVE_LINES_TEXT), look();
+    same = seen.lines;
+    has_second = 1;
+    check_cuttings("lines", &text, LIVE_LINES_TEXT, N);
+    CHECK(seen.lines == same, "the lines are those of one model: %d of %d", seen.lines, same);
+    CHECK(tfm_translate(session, sentences[2], between, sizeof between, &err) == TFM_OK &&
+              tfm_translate(session, between, expected, sizeof expected, &err) == TFM_OK,
+          "");
+    append(&seen.texts, ""), text_buffer_append(&seen.texts, "", 1);
+    CHECK(strstr(seen.texts.data, expected) != NULL,
+          "a word alone has the translation of both models: %s", expected);
+    text.size = 0;
+    for (i = 0; i < N; i++) append(&text, sentences[i]), append(&text, " ");
+    check_cuttings("one line of several sentences", &text, LIVE_LINES_TEXT, 1);
+    text.size = 0;
+    append(&text, heard_lines);
+    check_cuttings("fragments", &text, LIVE_LINES_JSON, 3);
+    has_second = 0;
+    memset(&pipeline, 0, sizeof pipeline);
+    pipeline.first = &l, pipeline.second = &second, pipeline.show = show_nothing;
+    live_translation_clear(&l), live_translation_clear(&second);
+    live_pipeline_line(&pipeline, sentences[0], 22);
+    CHECK(l.stable && l.text.size > l.stable && second.source.size == l.stable &&
+              memcmp(second.source.data, l.text.data, l.stable) == 0 &&
+              second.guess.size == l.text.size - l.stable &&
+              memcmp(second.guess.data, l.text.data + l.stable, second.guess.size) == 0,
+          "the second model's source is the first one's stable text, its guess is the guess");
+    text_buffer_free(&text);
 }
 
 /* The steps of a long input are in proportion to its bytes. */
@@ -297,12 +343,16 @@ int main(void) {
     if (tfm_session_create(&session, model, &limits, &err) != TFM_OK)
         return fprintf(stderr, "%s\n", err.text), 1;
     live_translation_begin(&l, model, session, tfm_model_decoding(model));
+    if (tfm_session_create(&session_of_second, model, &limits, &err) != TFM_OK)
+        return fprintf(stderr, "%s\n", err.text), 1;
+    live_translation_begin(&second, model, session_of_second, tfm_model_decoding(model));
     check_text();
     check_bytes();
     check_transcribed();
+    check_two();
     check_long();
-    live_translation_free(&l);
+    live_translation_free(&l), live_translation_free(&second);
     text_buffer_free(&output), text_buffer_free(&messages), text_buffer_free(&seen.texts);
-    tfm_session_free(session), tfm_model_free(model);
+    tfm_session_free(session), tfm_session_free(session_of_second), tfm_model_free(model);
     return test_done("test_live_translation");
 }
