@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE if (HERE / "transformer.h").exists() else HERE.parent.parent
 TRANSLATE, TRANSCRIBE = ROOT / "examples" / "translate", ROOT / "examples" / "transcribe"
 HEADERS = [path.relative_to(ROOT).as_posix()
-           for path in (TRANSLATE / "aligned.h", TRANSLATE / "batches.h", TRANSLATE / "target_ends.h", *sorted(TRANSLATE.glob("text/*.h")),
+           for path in (*(TRANSLATE / f"{name}.h" for name in ("aligned", "batches", "live_pipeline", "live_translation", "target_ends")), *sorted(TRANSLATE.glob("text/*.h")),
                         *(TRANSCRIBE / f"{name}.h" for name in (
                             "compression", "guard", "listen", "listen_load", "live", "live_listen", "live_window", "moonshine", "own_words", "place", "sound",
                             "speech", "survey", "track", "transcriber", "vad", "voice", "whisper", "window", "words")),

@@ -25,10 +25,11 @@ from .arguments import (check_call, check_choice, check_flag, check_integer, che
 from .detecting import detect_language
 from .errors import Error, LanguageError, MissingFileError, Status
 from .extras import missing_package
+from .live import Live
 from .markup import Aligned, Document
 from .model import Model
 from .options import DocumentOptions, Ids, Options  # noqa: F401
-from .results import Hypothesis, LiveText, Segment, Word
+from .results import Hypothesis, LiveText, LiveTranslation, Segment, Word
 from .sentences import join_sentences, split_sentences
 from .surroundings import Counts
 from .terms import Terms
@@ -36,13 +37,13 @@ from .terms import Terms
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Aligned", "Counts", "Document", "DocumentOptions", "Error", "Hypothesis", "LanguageError", "LiveText", "MissingFileError",
-           "Model", "Options", "Segment", "Status", "Terms", "Word", "cpu", "detect_language", "download", "export", "get_include", "join_sentences",
+__all__ = ["Aligned", "Counts", "Document", "DocumentOptions", "Error", "Hypothesis", "LanguageError", "Live", "LiveText", "LiveTranslation",
+           "MissingFileError", "Model", "Options", "Segment", "Status", "Terms", "Word", "cpu", "detect_language", "download", "export", "get_include", "join_sentences",
            "split_sentences", "translate_file", "__version__"]
 __version__: str = ffi.string(lib.tfm_version()).decode()
 
 # Pickles of these, and tracebacks, name the package and not the module inside it.
-for _one in (Aligned, Counts, Error, Hypothesis, LanguageError, LiveText, MissingFileError, Segment, Status, Word):
+for _one in (Aligned, Counts, Error, Hypothesis, LanguageError, Live, LiveText, LiveTranslation, MissingFileError, Segment, Status, Word):
     _one.__module__ = __name__
 del _one
 

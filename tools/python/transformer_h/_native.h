@@ -3,6 +3,7 @@
 #include "aligned.h"
 #include "batches.h"
 #include "find_model.h"
+#include "live_pipeline.h"
 #include "text/languages.h"
 #include "text/paragraph.h"
 #include "transcriber.h"
@@ -736,4 +737,99 @@ static tfm_status th_live_next(void *context, int32_t *n, th_live_text *out, tfm
         t->stable = 0;
     }
     return status;
+}
+
+/* A text that is translated while it comes, with one model or with two in a row. */
+struct coming_text {
+    live_pipeline pipeline;
+    live_translation of[2];
+    text_buffer lines; /* of JSON, that nobody has got */
+    tfm_status status; /* of the first run that has failed since the last call */
+    tfm_error err;
+};
+
+static void coming_show(void *user, int is_done) {
+    struct coming_text *t = (struct coming_text *)user;
+    live_pipeline_object(&t->pipeline, is_done, &t->lines);
+}
+
+static void coming_failed(void *user, const tfm_error *err) {
+    struct coming_text *t = (struct coming_text *)user;
+    if (t->status == TFM_OK) t->status = err->status, t->err = *err;
+}
+
+/* Forgets the lines that the caller has got, and the failure. */
+static struct coming_text *coming_called(void *text) {
+    struct coming_text *t = (struct coming_text *)text;
+    text_buffer_clear(&t->lines, (size_t)1 << 16);
+    t->status = TFM_OK;
+    return t;
+}
+
+static tfm_status coming_status(struct coming_text *t, tfm_error *err) {
+    if (t->status == TFM_OK && t->lines.broken) t->status = live_translation_no_memory(&t->err);
+    if (t->status != TFM_OK) *err = t->err;
+    return t->status;
+}
+
+/* Returns the limits of a session that th_coming_begin takes. */
+static void th_coming_limits(const tfm_model *model, tfm_session_options *limits) {
+    live_translation_limits(model, limits);
+}
+
+/* Begins to translate with a model, or with two: then `second` translates what `first` has made.
+   sure is that of live_translation. Returns what th_coming_free frees, or NULL if there is no
+   memory. The models and their sessions must stay. */
+static void *th_coming_begin(const tfm_model *first, tfm_session *session, const tfm_model *second,
+                             tfm_session *session_of_second, double sure) {
+    struct coming_text *t = (struct coming_text *)calloc(1, sizeof *t);
+    if (!t) return NULL;
+    live_translation_begin(&t->of[0], first, session, tfm_model_decoding(first));
+    t->of[0].sure = sure, t->pipeline.first = &t->of[0];
+    if (second) {
+        live_translation_begin(&t->of[1], second, session_of_second, tfm_model_decoding(second));
+        t->of[1].sure = sure, t->pipeline.second = &t->of[1];
+    }
+    t->pipeline.user = t, t->pipeline.show = coming_show, t->pipeline.fail = coming_failed;
+    return t;
+}
+static void th_coming_free(void *text) {
+    struct coming_text *t = (struct coming_text *)text;
+    live_translation_free(&t->of[0]), live_translation_free(&t->of[1]);
+    text_buffer_free(&t->lines);
+    free(t);
+}
+
+/* Reads bytes of text, of which the end of a line ends a text. */
+static tfm_status th_coming_read(void *text, const char *bytes, size_t size, tfm_error *err) {
+    struct coming_text *t = coming_called(text);
+    while (size) {
+        size_t n = live_pipeline_line(&t->pipeline, bytes, size);
+        bytes += n, size -= n;
+    }
+    return coming_status(t, err);
+}
+
+/* Reads words of speech, which were heard from one time to another, in seconds. */
+static tfm_status th_coming_hear(void *text, const char *words, size_t size, int is_stable,
+                                 double start, double end, tfm_error *err) {
+    struct coming_text *t = coming_called(text);
+    if (size) live_pipeline_wait(&t->pipeline, start);
+    if (is_stable) live_pipeline_hear(&t->pipeline, words, size, end);
+    else live_pipeline_guess(&t->pipeline, words, size);
+    return coming_status(t, err);
+}
+
+/* Ends the text, if one has begun. */
+static tfm_status th_coming_end(void *text, tfm_error *err) {
+    struct coming_text *t = coming_called(text);
+    if (t->pipeline.is_begun) live_pipeline_end(&t->pipeline);
+    return coming_status(t, err);
+}
+
+/* Returns the lines of JSON that the last call has made. They stay until the next call. */
+static const char *th_coming_lines(const void *text, size_t *size) {
+    const struct coming_text *t = (const struct coming_text *)text;
+    *size = t->lines.size;
+    return t->lines.size ? t->lines.data : "";
 }

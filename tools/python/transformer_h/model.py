@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Literal, Mapping, overload
+from typing import TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Literal, Mapping, overload
 
 from ._transformer import ffi, lib
 from .arguments import (check_call, check_choice, check_count, check_flag, check_for_each_text, check_integer, check_languages,
@@ -15,10 +15,11 @@ from .decoding import decode_memories, stream_sentence, translate_sentences, tra
 from .errors import Error, LanguageError, raise_error, raise_file_error
 from .extras import import_numpy
 from .listening import listen
+from .live import Live, Piece, begin_live, models_of
 from .markup import Document, Documents, check_lang
-from .options import (OF_ONE_TEXT, OF_PLAIN_TEXT, OF_THE_LAST_MODEL, DecodeJob, DocumentOptions, Ids, Options, decode_job, text_form,
-                      unknown_option, with_options)
-from .results import Hypothesis, LiveText, Segment
+from .options import (OF_ONE_TEXT, OF_PLAIN_TEXT, DecodeJob, DocumentOptions, Ids, LiveOptions, Options, decode_job, options_of_two,
+                      text_form, unknown_option, with_options)
+from .results import Hypothesis, LiveText, LiveTranslation, Segment
 from .sentences import cut
 from .sessions import IdBatch, SessionPool, SharedTensor, requests_of
 from .surroundings import Apart, Counts, Layer
@@ -443,7 +444,7 @@ class Model:
         if lang is None:
             lang = options.get("target_language") or (options.get("second") or self).config["target_language"]
         if format != "text" and (options.get("second") is not None or options.get("via_language") is not None):
-            first, last = self._of_two(options)  # each model places the tags
+            first, last = options_of_two(options, Model, self._config)  # each model places the tags
             first, last = ({**each, "sentences": sentences, "protect": protect} for each in (first, last))
             between = self.translate_document(text, format, lang="", on_error=on_error, left=left, **first)
             return options["second"].translate_document(between, format, lang=lang, on_error=on_error, left=left, **last)
@@ -471,30 +472,9 @@ class Model:
                 left += document.left
         return made[0] if one else made
 
-    def _of_two(self, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns the options of this model and of the second one."""
-        second, via = options.get("second"), options.get("via_language")
-        if second is None:
-            raise ValueError("via_language needs second")
-        if not isinstance(second, Model):
-            wrong_type("second", second, "Model")
-        for name in ("terms", "aligned", "tokens"):
-            if options.get(name):
-                raise ValueError(f"second and {name} do not go together")
-        shared = {name: value for name, value in options.items() if name not in ("second", "via_language")}
-        first = {name: value for name, value in shared.items() if name not in OF_THE_LAST_MODEL}
-        last = {name: value for name, value in shared.items() if name != "source_language"}
-        first["target_language"] = via if self._config["languages"] else None
-        last["source_language"] = via if second._config["languages"] else None
-        progress = options.get("progress")
-        if callable(progress):
-            first["progress"] = lambda done, total: progress(done, 2 * total)
-            last["progress"] = lambda done, total: progress(total + done, 2 * total)
-        return first, last
-
     def _translated_twice(self, one: bool, texts: list[bytes], n_best: Any, options: dict[str, Any],
                           numbers: list[int] | None, layer: Layer | None) -> list[Any]:
-        first, last = ({name: value for name, value in each.items() if value is not None} for each in self._of_two(options))
+        first, last = ({name: value for name, value in each.items() if value is not None} for each in options_of_two(options, Model, self._config))
         if one:  # both models get lists
             for name in ("prefix", "draft"):
                 if name in last:
@@ -526,6 +506,30 @@ class Model:
         apart = self._apart([data], None, options, layer is not None)
         sources = apart.sources if apart else [data]
         return self._stream_sentences(apart, sources, [self._job("stream", None, dict(options)) for _ in sources or [b""]], layer)
+
+    @overload
+    def live(self, pieces: None = None, **options: Unpack[LiveOptions]) -> Live: ...
+
+    @overload
+    def live(self, pieces: Iterable[Piece], **options: Unpack[LiveOptions]) -> Iterator[LiveTranslation]: ...
+
+    @overload
+    def live(self, pieces: AsyncIterable[Piece], **options: Unpack[LiveOptions]) -> AsyncIterator[LiveTranslation]: ...
+
+    def live(self, pieces: Any = None, *, source_language: str | None = None, target_language: str | None = None,
+             second: Model | None = None, via_language: str | None = None, sure: float = 0.92, threads: int = 1) -> Any:
+        """Yields the translation of a text while it comes, as LiveTranslation: stable text, which never changes but only grows,
+        and a guess behind it. The translations are those of `translate --live --json`, however the text is cut into pieces.
+
+        pieces yields text, as str or as bytes of UTF-8: then a word is read when white space follows it, and the end of a line
+        ends a text. Or it yields what Model.listen yields: then the end of a sentence ends a text, and so does a pause. If pieces
+        is asynchronous, so is the result. Without pieces, the result is a Live, whose method feed takes them.
+
+        sure is the probability from which on a word is stable: with a higher one, words come later, and the text is better. With
+        second, another Model, the stable text of this model is the source of the second one. The search is greedy, and sentences go
+        to the model as they are. The other options are those of translate.
+        """
+        return begin_live(pieces, models_of(self, Model, second, source_language, target_language, via_language), sure, threads)
 
     def _stream_sentences(self, apart: Apart | None, sources: list[bytes], jobs: list[DecodeJob], layer: Layer | None) -> Iterator[str]:
         made: list[bytes] = []

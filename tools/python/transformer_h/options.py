@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Literal, Mapping, NamedTuple, TypedDict, Union
 
 from ._transformer import ffi, lib
-from .arguments import check_call, check_choice, check_flag, check_integer, check_number, did_you_mean
+from .arguments import check_call, check_choice, check_flag, check_integer, check_number, did_you_mean, wrong_type
 from .config import enum_names
 from .extras import import_numpy
 from .surroundings import Counts
@@ -80,6 +80,17 @@ class Options(DocumentOptions, total=False):
     keep_end: bool | None
 
 
+class LiveOptions(TypedDict, total=False):
+    """Options of Model.live."""
+
+    source_language: str | None
+    target_language: str | None
+    second: Model | None
+    via_language: str | None
+    sure: float
+    threads: int
+
+
 # the fields of tfm_decode_options that the package sets by itself, or of which it has no results
 NO_OPTIONS = {"n_best", "samples", "attention_layer", "attention_head", "truncate", "n_suppressed",
                "n_suppressed_sequences", "skip_errors", "n_shortlist", "n_end_ids"}
@@ -96,6 +107,28 @@ OF_OTHER_PROGRAMS = {"num_beams": "beam", "beam_size": "beam", "num_return_seque
 # of two models, only the second has these options
 OF_THE_LAST_MODEL = {"target_language", "n_best", "prefix", "draft", "prompt", "edit_logits", "alternatives", "min_alternative_prob",
                      "prefix_bias"}
+
+
+def options_of_two(options: dict[str, Any], kind: Any, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the options of a model, whose config this is, and of the second one, which must be of this kind."""
+    second, via = options.get("second"), options.get("via_language")
+    if second is None:
+        raise ValueError("via_language needs second")
+    if not isinstance(second, kind):
+        wrong_type("second", second, "Model")
+    for name in ("terms", "aligned", "tokens"):
+        if options.get(name):
+            raise ValueError(f"second and {name} do not go together")
+    shared = {name: value for name, value in options.items() if name not in ("second", "via_language")}
+    first = {name: value for name, value in shared.items() if name not in OF_THE_LAST_MODEL}
+    last = {name: value for name, value in shared.items() if name != "source_language"}
+    first["target_language"] = via if config["languages"] else None
+    last["source_language"] = via if second._config["languages"] else None
+    progress = options.get("progress")
+    if callable(progress):
+        first["progress"] = lambda done, total: progress(done, 2 * total)
+        last["progress"] = lambda done, total: progress(total + done, 2 * total)
+    return first, last
 
 
 def with_options(*without: str) -> Callable[[Any], Any]:

@@ -45,6 +45,11 @@ class Segment(NamedTuple):
     no_speech_prob: float | None  # None if it was not needed
 
 
+def _escaped(text: str, of: str) -> str:
+    """Returns the text as a part of a string of JSON. of: the characters that are escaped, as those in brackets of re are written."""
+    return re.sub(f'["\\\\{of}]', lambda found: "\\" + found[0] if found[0] in '"\\' else f"\\u{ord(found[0]):04x}", text)
+
+
 class LiveText(NamedTuple):
     """What Model.listen has heard. The stable texts, joined with nothing between them, are the whole text. A text that is
     not stable replaces the one before it."""
@@ -56,9 +61,28 @@ class LiveText(NamedTuple):
 
     def json(self) -> str:
         """Returns the line of `transcribe --live --format json`, without its end."""
-        text = re.sub(r'["\\\x00-\x1f\x7f-\x9f\u2028\u2029]', lambda found: (
-            "\\" + found[0] if found[0] in '"\\' else f"\\u{ord(found[0]):04x}"), self.text)
+        text = _escaped(self.text, r"\x00-\x1f\x7f-\x9f\u2028\u2029")
         return f'{{"text": "{text}", "stable": {"true" if self.stable else "false"}, "start": {self.start:.2f}, "end": {self.end:.2f}}}'
+
+
+class LiveTranslation(NamedTuple):
+    """What Model.live has translated. stable_text is the beginning of text, and only grows until done is true: then it is all
+    of text, and the next one begins another text."""
+
+    source: str  # what has come
+    stable_text: str  # it is never taken back
+    text: str
+    done: bool
+
+    @property
+    def guess(self) -> str:
+        """The part of text that may still change."""
+        return self.text[len(self.stable_text):]
+
+    def json(self) -> str:
+        """Returns the line of `translate --live --json`, without its end."""
+        source, stable, text = (_escaped(one, r"\x00-\x1f") for one in (self.source, self.stable_text, self.text))
+        return f'{{"source": "{source}", "stable_text": "{stable}", "text": "{text}", "done": {"true" if self.done else "false"}}}'
 
 
 _FINISH = {value: name[len("TFM_FINISH_"):].lower() for value, name in ffi.typeof("tfm_finish").elements.items()}
