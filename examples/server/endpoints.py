@@ -78,6 +78,7 @@ FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "rate": ({"type": "string", "const": "16000"}, "samples a second"),
     "task": ({"type": "string", "enum": ["transcribe", "translate"]}, "translate: into English"),
     "prompt": (TEXT, "text as if heard before the sound"),
+    "id": (TEXT, "an id of the sound that the speaker chooses, of 16 to 64 digits, letters, _ and -, so that others can follow"),
     **{name: ({"type": "number"}, "see the package's Model.listen") for name in ("compression", "log_prob", "silence", "vad")},
 }
 

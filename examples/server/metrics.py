@@ -29,6 +29,7 @@ class Metrics:
         self.batches = made(Counter, "batches", "Batches translated.")
         self.documents_stopped = made(Counter, "documents_stopped", "Documents whose process reached a limit.", "limit")
         self.listening = made(Gauge, "listeners", "Sounds that are being heard.")
+        self.live = made(Gauge, "live_texts", "Texts that are translated while they come.")
         self.sound = made(Counter, "sound_seconds", "Seconds of sound that came.")
         self.busy = made(Counter, "busy_seconds", "Time of all workers in batches.")
 

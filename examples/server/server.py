@@ -22,7 +22,10 @@ POST /detect        the languages that the text may be in, with their confidence
                     pip install './tools/python[detect]'. A single source language has confidence 0,
                     because the text is not examined.
 /v2/translate, /v2/languages, /v2/usage, /v2/glossaries, /v3/glossaries: DeepL's (see api_deepl.py)
-/listen            a WebSocket, if --speech names a Whisper or Moonshine streaming model: takes sound, sends text while somebody speaks (see README.md)
+/live              a WebSocket: takes text while somebody types it, sends its translation (see README.md)
+/listen            a WebSocket, if --speech names a Whisper or Moonshine streaming model: takes sound, sends text while somebody
+                   speaks, and its translation (see README.md)
+/follow            a WebSocket that sends the text of another client's sound, and its translation (see README.md)
 GET  /languages, /frontend/settings, /health, /metrics (Prometheus; needs the key if the server has some)
 GET  /spec, /docs   the description of all paths in OpenAPI, and as a page
 GET  /progress/{id} how far a document of /translate_file is whose form has the id as progress
@@ -44,8 +47,8 @@ Internet, run it behind a proxy with TLS.
 
 The other files: models.py finds the model for a pair of languages; batches.py translates the sentences of
 all requests together; service.py reads, checks and answers requests; endpoints.py describes them; files.py has
-documents, turns.py says whose is next, and document_process.py reads and writes one of them in a process with limits; speech.py hears
-live speech; api_libretranslate.py has LibreTranslate's paths, api_deepl.py and glossaries.py DeepL's; metrics.py counts; protocol.py limits
+documents, turns.py says whose is next, and document_process.py reads and writes one of them in a process with limits; sockets.py has
+what WebSockets share, speech.py hears live speech, live_text.py translates live text; api_libretranslate.py has LibreTranslate's paths, api_deepl.py and glossaries.py DeepL's; metrics.py counts; protocol.py limits
 connections; log.py writes messages.
 """
 
@@ -63,10 +66,11 @@ try:
     from api_deepl import DeepL
     from api_libretranslate import LibreTranslate
     from files import Files
+    from live_text import LiveText
     from log import Log
     from protocol import SECURITY, Protocol, WebSocket
     from service import PAGE, Server
-    from speech import Speech
+    from speech import Following, Speech
     from transformer_h import Error
     from transformer_h.commands import Parser
 except ImportError as e:
@@ -131,6 +135,8 @@ def arguments():
     option("--listeners", os.cpu_count() or 1, "most sounds that /listen hears at a time; more get status 503 (default %(default)s, "
            "the cores)")
     option("--sound-limit", 3600, "most seconds of a sound that /listen hears (default %(default)s)")
+    option("--live", 64, "most texts that /live translates at a time; more get status 503 (default %(default)s)")
+    option("--live-timeout", 600.0, "most seconds between two messages of a client of /live (default %(default)s)", float)
     parser.add_argument("--log", action="store_true",
                         help="write a line to standard error for each request: time, client, path, status, duration")
     parser.add_argument("--cors", action="append", metavar="ORIGIN",
@@ -177,10 +183,13 @@ def main():
         sockets = bound(options)
         server = Server(options)
         files = Files(server)
-        if options.speech and WebSocket.__mro__[1] is object:
+        has_sockets = WebSocket.__mro__[1] is not object
+        if options.speech and not has_sockets:
             raise ValueError("--speech: Python has no websockets; in the repository's folder run: "
                              "pip install -r tools/requirements-server.txt")
+        server.live = LiveText(server) if has_sockets else None
         server.speech = Speech(server) if options.speech else None
+        server.sockets = [each for each in (server.live, server.speech, Following(server) if options.speech else None) if each]
         app = server.app((*LibreTranslate(server, files).endpoints(), *DeepL(server, files).endpoints()))
     except (Error, ValueError, OSError) as e:
         raise SystemExit(f"server.py: {e}") from None
@@ -189,7 +198,7 @@ def main():
     for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises the signal again at its end
         signal.signal(each, lambda *_: None)
     listening = Listening(uvicorn.Config(
-        app, host=options.host, port=options.port, http=Protocol, ws=WebSocket if options.speech else "none",
+        app, host=options.host, port=options.port, http=Protocol, ws=WebSocket if has_sockets else "none",
         ws_max_size=options.body_limit, ws_ping_interval=None, ws_per_message_deflate=False, log_config=None,
         log_level="warning", access_log=False, server_header=False, headers=SECURITY, limit_concurrency=options.connections,
         timeout_graceful_shutdown=int(max(options.timeout, options.file_timeout) + options.read_timeout) + 1))

@@ -62,7 +62,9 @@ class Server:
     def __init__(self, options):
         self.options, self.metrics = options, Metrics()
         self.translators, self.languages, self.keys = self.read()
+        self.live = None  # a LiveText, if Python has websockets
         self.speech = None  # a Speech, if the server has a model for it
+        self.sockets = []  # all paths with WebSockets
         self.allowances = {}  # client: (requests left, time when this was computed)
 
     def read(self):
@@ -127,13 +129,13 @@ class Server:
             Endpoint("/spec", "GET", show_spec, "Describes the API in OpenAPI."),
             Endpoint("/docs", "GET", show_docs, "Describes the API on a page.", kind="text/html"),
             Endpoint("/models.json", "GET", models), *(Endpoint(path, "GET", file) for path in files))
-        spec, docs = described([*endpoints, *([self.speech.endpoint()] if self.speech else [])], self.keys is not None)
+        spec, docs = described([*endpoints, *(each.endpoint() for each in self.sockets)], self.keys is not None)
         cors = Middleware(
             CORSMiddleware, allow_origins=self.options.cors, allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["*"], expose_headers=["Retry-After"], max_age=86400)
         return Starlette(
             routes=[*(Route(one.path, self.answered(one.path, one.run), methods=[one.method]) for one in endpoints),
-                    *([self.speech.route()] if self.speech else [])],
+                    *(each.route() for each in self.sockets)],
             middleware=[cors] if self.options.cors else [], lifespan=self.lifespan,
             exception_handlers={HTTPException: self.no_route})
 

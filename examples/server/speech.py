@@ -1,33 +1,33 @@
-"""Live speech: /listen, a WebSocket that takes sound and sends text while somebody speaks."""
+"""Live speech: /listen, a WebSocket that takes sound and sends text while somebody speaks, and its translations."""
 
 import asyncio
-import contextlib
 import json
 import logging
-import time
+import re
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import urlsplit
 
-from endpoints import Endpoint
+from live_text import next_lines
 from models import Refused, cut
-from service import ASKING, LEFT, Asking, form, word
-from starlette.routing import WebSocketRoute
+from service import LEFT, word
+from sockets import Left, Sockets
 from transformer_h import Error, Model, Status
 
 FORMAT, RATE, BYTES = "s16le", "16000", 2  # 16-bit samples, little-endian, one channel
 TEXTS, NUMBERS = ("language", "task", "prompt"), ("compression", "log_prob", "silence", "vad")  # options of Model.listen
 STALL = 1  # seconds without sound, after which what has come is heard
-CODES = {413: 1009, 415: 1003, 429: 1013, 500: 1011, 503: 1013}  # how a WebSocket is closed, by the status; others: 1008
+TARGETS = 4  # languages into which a sound is translated, at most
+BEHIND, MOST_BEHIND = 64, 256  # texts behind which a follower gets only stable ones; with which it is closed
+ID = re.compile(r"[\w-]{16,64}", re.ASCII)
 
 
-class Left(Exception):
-    """The client has left."""
+class Speech(Sockets):
+    path, about = "/listen", "A WebSocket that takes sound (format is s16le) and sends text, and with target its translation."
+    takes = f"format! rate! {' '.join((*TEXTS, *NUMBERS))} source target id"
 
-
-class Speech:
     def __init__(self, server):
-        self.server, self.options, self.metrics = server, server.options, server.metrics
+        super().__init__(server)
         self.at_once = 0
+        self.speakers = {}  # id: Speaker
         self.model = self.read()
         self.threads = ThreadPoolExecutor(self.options.listeners, "listener")
 
@@ -39,69 +39,13 @@ class Speech:
             raise ValueError(f"--speech {self.options.speech}: {e.message}") from None
         return model
 
-    def endpoint(self):
-        return Endpoint("/listen", "GET", self.listen, "A WebSocket that takes sound (format is s16le) and sends text.",
-                        f"format! rate! {' '.join((*TEXTS, *NUMBERS))} api_key", status=101)
-
-    def route(self):
-        return WebSocketRoute("/listen", self.listen)
-
-    async def listen(self, socket):
-        began, status = time.perf_counter(), 200
-        ASKING.set(Asking(socket.client))
-        try:
-            await self.accept(socket)
-            given = self.admitted(socket)
-            await self.hear(socket, given)
-        except Refused as e:
-            status = e.status
-            await self.ended(socket, e)
-        except Left as e:
-            status = e.args[0]
-        else:
-            await self.ended(socket)
-        spent = time.perf_counter() - began
-        self.metrics.request("/listen", status)
-        self.metrics.work("/listen", status, spent, 0)
-        self.server.log(socket, status, spent)
-
-    @staticmethod
-    async def accept(socket):
-        try:
-            await socket.accept()
-        except Exception:  # what a connection raises that is lost depends on uvicorn's version
-            raise Left(LEFT) from None
-
-    async def ended(self, socket, refused=None):
-        """Closes the WebSocket, after an object with what was wrong."""
-        async def say():
-            if refused:
-                await socket.send_text(json.dumps({"error": refused.message, "status": refused.status}, ensure_ascii=False))
-            await socket.close(CODES.get(refused.status, 1008) if refused else 1000)
-        with contextlib.suppress(Exception):  # the client has left, or does not read
-            await asyncio.wait_for(say(), STALL)
-
-    def admitted(self, socket):
-        """Returns the options of Model.listen, after checking that the client may ask."""
-        try:
-            given = form(socket.scope["query_string"].decode())
-        except (UnicodeDecodeError, ValueError) as e:
-            raise Refused(400, f"the query cannot be read: {e}") from None
-        origin, allowed = socket.headers.get("origin"), self.options.cors or ()
-        try:
-            place = urlsplit(origin or "").netloc
-        except ValueError:
-            raise Refused(400, f"the header Origin is no address: {cut(origin)}") from None
-        if origin and place != socket.headers.get("host") and not {origin, "*"} & set(allowed):
-            raise Refused(403, f"pages of {cut(origin)} may not use the server (--cors)")
-        self.server.admitted(socket, given)
+    def listened(self, given):
+        """Returns the options of Model.listen, the language that is spoken, if it is known, and those of the translations."""
         for key, only in (("format", FORMAT), ("rate", RATE)):
             if word(given, key) != only:
                 raise Refused(400, f"Invalid request: {key} {cut(given[key])} is not supported: it is {only} (16-bit samples, "
                                    "little-endian, one channel, 16000 a second)")
-        others = set(given) - {"format", "rate", "api_key", "auth_key", *TEXTS, *NUMBERS}
-        if others:
-            raise Refused(400, f"Invalid request: {cut(min(others))} is not a parameter of /listen")
+        self.check_names(given)
         options = {key: word(given, key) for key in TEXTS if given.get(key)}
         for key in NUMBERS:
             if key in given:
@@ -109,27 +53,134 @@ class Speech:
                     options[key] = float(word(given, key))
                 except ValueError:
                     raise Refused(400, f"Invalid request: {key} {cut(given[key])} is not a number") from None
-        return options
+        targets = given.get("target", [])
+        targets = targets if isinstance(targets, list) else [targets]
+        if len(targets) > TARGETS:
+            raise Refused(400, f"Invalid request: {len(targets)} times target; {TARGETS} are the most")
+        if targets and "source" not in given and "language" not in options:
+            raise Refused(400, "Invalid request: target needs source, the language that is spoken")
+        source = word(given, "source") if "source" in given else options.get("language")
+        return options, source, [self.server.live.pair(source, each) for each in dict.fromkeys(targets)]
 
-    async def hear(self, socket, given):
+    async def serve(self, socket, given):
+        options, source, pairs = self.listened(given)
+        name = id_of(given) if "id" in given else None
+        if name in self.speakers:
+            raise Refused(400, "Invalid request: another sound has this id")
         if self.at_once >= self.options.listeners:
             raise Refused(503, f"the server hears {self.at_once} sounds already (--listeners)", 10)
         self.at_once += 1
         self.metrics.listening.set(self.at_once)
+        speaker = Speaker(source)
+        if name:
+            self.speakers[name] = speaker
         try:
             await asyncio.get_running_loop().run_in_executor(
-                self.threads, Listener(self, socket, given, asyncio.get_running_loop()).run)
+                self.threads, Listener(self, socket, options, pairs, speaker, asyncio.get_running_loop()).run)
         finally:
+            self.speakers.pop(name, None)
+            speaker.say(None)
             self.at_once -= 1
             self.metrics.listening.set(self.at_once)
+
+
+def id_of(given):
+    name = word(given, "id")
+    if not ID.fullmatch(name):
+        raise Refused(400, "Invalid request: id is not 16 to 64 digits, letters, _ and -")
+    return name
+
+
+class Speaker:
+    """A sound that others may follow. Its texts go to all of them, and the event loop calls its methods."""
+
+    def __init__(self, source):
+        self.source, self.followers = source, set()
+
+    def say(self, text):
+        """Hands a text to all followers; None: the sound has ended."""
+        for queue in self.followers:
+            if text is None or text.stable or queue.qsize() < BEHIND:  # the next text that is not stable replaces this one
+                queue.put_nowait(text)
+
+
+class Following(Sockets):
+    """Sends the texts of a sound that another client of /listen sends, and their translation. So the sound is heard once for all
+    of its followers. They count as texts of /live."""
+
+    path, about, takes = "/follow", "A WebSocket that sends the text of a sound of /listen, and its translation.", "id! target"
+
+    async def serve(self, socket, given):
+        self.check_names(given)
+        speaker = self.server.speech.speakers.get(id_of(given))
+        if not speaker:
+            raise Refused(404, "no sound has this id now")
+        live, target, pair = self.server.live, given.get("target"), None
+        if target is not None:
+            if speaker.source is None:
+                raise Refused(400, "Invalid request: the sound has neither source nor language, so it cannot be translated")
+            pair = live.pair(speaker.source, target)
+        with live.counted():
+            queue = asyncio.Queue()
+            speaker.followers.add(queue)
+            try:
+                await self.follow(socket, queue, target, await live.in_turn(live.begun, *pair) if pair else None)
+            finally:
+                speaker.followers.discard(queue)
+
+    async def follow(self, socket, queue, target, translation):
+        gone = asyncio.ensure_future(self.gone(socket))
+        try:
+            while (text := await self.next(queue, gone)) is not None:
+                await self.sent(socket, text.json())
+                if translation:
+                    await self.send_all(socket, target, translation.calls("text", text))
+            if translation:
+                await self.send_all(socket, target, iter([translation.finish]))
+        finally:
+            gone.cancel()
+
+    @staticmethod
+    async def gone(socket):
+        """Ends when the client leaves. What it sends is not looked at."""
+        while (await socket.receive())["type"] != "websocket.disconnect":
+            pass
+
+    @staticmethod
+    async def next(queue, gone):
+        """Returns the next text, but none that another one replaces already."""
+        text = None
+        while text is None or not (text.stable or queue.empty()):
+            coming = asyncio.ensure_future(queue.get())
+            await asyncio.wait({coming, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if gone.done():
+                coming.cancel()
+                raise Left(LEFT)
+            if queue.qsize() >= MOST_BEHIND:
+                raise Refused(408, "the client reads more slowly than somebody speaks")
+            text = coming.result()
+            if text is None:
+                return None
+        return text
+
+    async def send_all(self, socket, target, calls):
+        while (lines := await self.server.live.in_turn(next_lines, calls)) is not None:
+            for line in lines:
+                await self.sent(socket, translated(target, line))
+
+
+def translated(target, line):
+    """Returns a line of a translation as /listen sends it."""
+    return f'{{"target": {json.dumps(target)}, {line[1:]}'
 
 
 class Listener:
     """Hears one sound in a thread. Messages wait in the connection until the thread has time for them, and a client that reads
     slowly makes the thread wait, so memory does not grow."""
 
-    def __init__(self, speech, socket, given, loop):
-        self.speech, self.socket, self.given, self.loop = speech, socket, given, loop
+    def __init__(self, speech, socket, given, pairs, speaker, loop):
+        """given: options of Model.listen. pairs: the languages of translations. speaker: who hands texts to followers."""
+        self.speech, self.socket, self.given, self.pairs, self.speaker, self.loop = speech, socket, given, pairs, speaker, loop
         self.patience = speech.options.read_timeout
         self.samples = self.rest = 0
         self.pending = self.wrong = None  # the next message; why the sound ended early
@@ -137,8 +188,14 @@ class Listener:
     def run(self):
         pieces = self.pieces()
         try:
+            translations = [(target, self.speech.server.live.begun(source, target)) for source, target in self.pairs]
             for text in self.speech.model.listen(pieces, **self.given):
+                self.loop.call_soon_threadsafe(self.speaker.say, text)
                 self.send(text.json())
+                for target, live in translations:
+                    self.send_all(target, live.feed(text))
+            for target, live in translations:
+                self.send_all(target, live.finish())
             if self.rest:
                 self.send(json.dumps({"note": "the sound ends within a sample, which is not heard"}))
         except (Error, ValueError) as e:
@@ -161,15 +218,11 @@ class Listener:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     def send(self, line):
-        self.wait(self.sent(line))
+        self.wait(self.speech.sent(self.socket, line))
 
-    async def sent(self, line):
-        try:
-            await asyncio.wait_for(self.socket.send_text(line), self.patience)
-        except asyncio.TimeoutError:
-            raise Refused(408, f"the client has read nothing for {self.patience:g} seconds") from None
-        except Exception:  # what a connection raises that is lost depends on uvicorn's version
-            raise Left(LEFT) from None
+    def send_all(self, target, translations):
+        for one in translations:
+            self.send(translated(target, one.json()))
 
     async def message(self, seconds):
         """Returns the next message, or None if there is none for some seconds."""

@@ -10,17 +10,18 @@ from models import Refused
 class Turns:
     """Has places for tasks. A task takes one or more of them, and the tasks of a client at most of_a_client. Others wait: next is the
     client that has the fewest places, and among those the one that waits longest. When the next task needs more places than are free,
-    all wait for it, so that small tasks do not keep a large one from its turn. most: how many tasks of a client may wait."""
+    all wait for it, so that small tasks do not keep a large one from its turn. most: how many tasks of a client may wait. name: what
+    they are, for messages."""
 
-    def __init__(self, places, of_a_client, most):
-        self.places, self.of_a_client, self.most = places, of_a_client, most
+    def __init__(self, places, of_a_client, most, name="documents"):
+        self.places, self.of_a_client, self.most, self.name = places, of_a_client, most, name
         self.running, self.waiting = Counter(), {}  # client: places of its tasks; client: (future, places) of those that wait
 
     @contextlib.asynccontextmanager
     async def turn(self, client, places=1):
         """Waits until the client may begin a task of so many places. The task ends with the with statement."""
         if len(self.waiting.get(client, ())) >= self.most:
-            raise Refused(503, f"{self.most} of your documents wait already", 10)
+            raise Refused(503, f"{self.most} of your {self.name} wait already", 10)
         mine = asyncio.get_running_loop().create_future()
         self.waiting.setdefault(client, deque()).append((mine, places))
         try:
