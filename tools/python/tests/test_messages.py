@@ -127,6 +127,11 @@ w.tokenize("Ja.") | Error | a speech model: use transcribe
 w.listen([], task="sing") | ValueError | task is 'sing'
 w.listen(WAV) | TypeError | pieces is
 g.listen([]) | Error | this is not a Whisper model
+g.live(5) | TypeError | pieces is int
+g.live(sure=True) | TypeError | sure is bool
+g.live(sure=2) | ValueError | sure is 2
+g.live(threads=0) | ValueError | threads is 0
+g.live(second="x") | TypeError | second is str
 w.transcribe(tmp / "none.wav") | FileNotFoundError | none.wav: cannot be opened
 w.transcribe(tmp) | Error | it is a folder
 w.transcribe(WAV, rate=16000) | ValueError | rate is for arrays

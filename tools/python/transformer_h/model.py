@@ -116,7 +116,7 @@ class Model:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The model's config with its defaults, under the names of tfm_config. An id of -1 means none."""
+        """The model's config with its defaults, under the names of tfm_config. An id of -1 means none, and a language None unknown."""
         return {name: dict(value) if isinstance(value, dict) else value for name, value in self._config.items()}
 
     @property
