@@ -90,7 +90,7 @@ $(CACHE)/torch/installed: tools/requirements.txt $(PIP_CONSTRAINTS)
 	{ $$install || { echo "make tries it a second time: $$install"; $$install; }; } && \
 	echo "PyTorch and its packages: installed in $$(($$(date +%s) - began)) s, $$(du -sm $(CACHE)/torch | cut -f 1) MB" > $@ && cat $@
 
-include tests/tests.mk tools/packaging/packaging.mk examples/web/web.mk
+include tests/tests.mk tools/packaging/packaging.mk examples/web/web.mk examples/bindings/bindings.mk
 
 ## make clean          removes build/
 clean:

@@ -1,0 +1,3 @@
+module transformer
+
+go 1.19
