@@ -3,7 +3,6 @@
 BINDINGS = examples/bindings
 BINDING = $(BINDINGS)/native/binding.c
 BINDING_INCLUDE = -I. -Iexamples
-JAVA_HOME_HERE = $(dir $(realpath $(shell command -v javac)))..
 ## make bindings       copies C files into the packages for Rust and Go; the shared libraries for C# and Java
 bindings: $(BINDINGS)/rust/c/binding.c $(BINDINGS)/go/c/binding.c build/bindings/libtransformer_binding.so
 # The compiler says which files are needed. Files of examples/ keep their folders below it.
@@ -16,3 +15,8 @@ BIND = $(COMPILE) $(BINDING_INCLUDE) -DTFM__IMPLEMENTED -shared -fPIC $^ -o $@ -
 build/bindings/libtransformer_binding.so: $(BINDING) build/libtransformer.a
 	@mkdir -p $(@D)
 	$(BIND)
+# The headers of Java are in the folder of its compiler.
+JDK = $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v javac))))
+build/bindings/libtransformer_jni.so: $(BINDINGS)/java/transformer_jni.c $(BINDING) build/libtransformer.a
+	@mkdir -p $(@D)
+	$(BIND) -I$(BINDINGS)/native -I"$(JDK)/include" -I"$(JDK)/include/linux"
