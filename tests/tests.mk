@@ -147,8 +147,9 @@ build/fuzz_model: FUZZ_TARGET_CFLAGS = -fno-sanitize=alignment,null,pointer-over
 FUZZ_TRANSCRIBER = $(patsubst %,build/fuzz_%,cues live moonshine options terms transcribe whisper)
 $(FUZZ_TRANSCRIBER): FUZZ_TARGET_CFLAGS = -DTFM__IMPLEMENTED build/fuzz_library.o
 $(FUZZ_TRANSCRIBER): build/fuzz_library.o
+FUZZ_LIBRARY_CC = clang -std=c99 -gline-tables-only -O2 -fsanitize=address
 build/fuzz_library.o: tools/packaging/transformer.c transformer.h | build
-	clang -std=c99 -gline-tables-only -O2 -fsanitize=address -DTRANSFORMER_NO_SIMD -I. -c $< -o $@
+	$(FUZZ_LIBRARY_CC) -DTRANSFORMER_NO_SIMD -I. -c $< -o $@
 FUZZ = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 ## make fuzz           libFuzzer on each target of tests/fuzz (clang; SECONDS=30, SEED=0)
 fuzz: $(FUZZ:%=build/fuzz_%)

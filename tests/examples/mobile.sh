@@ -1,32 +1,34 @@
 # mobile.sh PYTHON: the examples for Android and iOS, as far as they run here. PYTHON has ziglang (make zig).
 . tests/check.sh
-python=$1 dir=$(pwd)/build/mobile cc=${CC:-cc} java=examples/android/app/src/main
+python=$1 dir=$(pwd)/build/mobile cc=${CC:-cc} java=examples/android/app/src/main package=examples/bindings/java
 rm -rf "$dir" && mkdir -p "$dir/classes"
 lib=$("$python" -c 'import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / "lib")')
 javac=$(command -v javac) && home=$(dirname "$(dirname "$(readlink -f "$javac")")")
 if [ -f "$home/include/jni.h" ]; then
     cat > "$dir/Main.java" << 'END'
-import example.Translator;
 import java.nio.file.*;
+import transformer.*;
 
 public class Main {
     public static void main(String[] arguments) throws Exception {
-        byte[] model = Files.readAllBytes(Paths.get(arguments[0]));
-        try (Translator translator = new Translator(model)) {
+        byte[] bytes = Files.readAllBytes(Paths.get(arguments[0]));
+        try (Model model = new Model(bytes); Translator translator = model.translator(new Translator.Options())) {
             System.out.println(translator.translate(arguments[1]) + translator.translate("") + translator.translate("😀"));
         }
         try {
-            new Translator("no model".getBytes());
-        } catch (IllegalStateException error) {
+            new Model("no model".getBytes());
+        } catch (TransformerException error) {
             System.out.println(error.getMessage());
         }
     }
 }
 END
-    $cc -O2 -shared -fPIC -I. -I"$home/include" -I"$home/include/linux" $java/cpp/translator.c -o "$dir/libtranslator.so" -lm -pthread
-    javac -d "$dir/classes" $java/java/example/Translator.java "$dir/Main.java"
+    # shellcheck disable=SC2086
+    $cc -O2 -shared -fPIC -I. -Iexamples -I$package/../native -I"$home/include" -I"$home/include/linux" $package/transformer_jni.c \
+        $package/../native/binding.c -o "$dir/libtransformer_jni.so" -lm -pthread
+    javac -d "$dir/classes" $package/transformer/*.java "$dir/Main.java"
     de=examples/models/de-en.safetensors
-    check "Translator.java translates" "$(printf 'Guten Tag.\n' | build/translate $de)😀" \
+    check "the package for Java translates" "$(printf 'Guten Tag.\n' | build/translate $de)😀" \
         "$(LC_ALL=C.UTF-8 java -Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8 -Djava.library.path="$dir" -cp "$dir/classes" Main $de 'Guten Tag.' | head -n 1)"
     text="1. „$(awk 'BEGIN { for (i = 0; i < 900; i++) printf "Guten Tag Nummer %d. ", i % 7 }')Danke.“ This is the house of my brother. 🎉"
     check "  a long text with labels and quotation marks, as translate does" "$(echo "$text" | build/translate $de 2> "$dir/log")😀" \
@@ -36,9 +38,10 @@ END
     if command -v cmake > /dev/null; then
         { cmake -S $java/cpp -B "$dir/android" -DCMAKE_TOOLCHAIN_FILE="$(pwd)/examples/android/zig.cmake" -DZIG="$python;-m;ziglang" \
             -DZIG_LIB="$lib" -DJNI="$home/include" -DCMAKE_BUILD_TYPE=Release && cmake --build "$dir/android"; } > "$dir/log" 2>&1
-        check "libtranslator.so compiles for aarch64 Android" "0 AArch64" "$? $(readelf -h "$dir/android/libtranslator.so" | sed -n 's/ *Machine: *//p')"
-        [ -e "$dir/android/libtranslator.so" ] || tail -n 20 "$dir/log"
-        check "  with its three functions" 3 "$(readelf --dyn-syms -W "$dir/android/libtranslator.so" | grep -c 'Java_example_Translator_')"
+        check "libtransformer_jni.so compiles for aarch64 Android" "0 AArch64" "$? $(readelf -h "$dir/android/libtransformer_jni.so" | sed -n 's/ *Machine: *//p')"
+        [ -e "$dir/android/libtransformer_jni.so" ] || tail -n 20 "$dir/log"
+        check "  with all functions of Native.java" "$(grep -c ' native ' $package/transformer/Native.java)" \
+            "$(readelf --dyn-syms -W "$dir/android/libtransformer_jni.so" | grep -c 'Java_transformer_Native_')"
     else
         skip 2 "Android: needs cmake"
     fi

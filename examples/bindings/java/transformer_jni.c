@@ -1,10 +1,6 @@
 /* The native half of Native.java: binding.h for Java. Texts are UTF-8 in byte arrays, because JNI's
-   own strings are not quite UTF-8. Names and paths end in a zero byte. */
-#ifdef TFM__IMPLEMENTED /* as make bindings compiles it: the library is in another object file */
+   own strings are not quite UTF-8. */
 #include "binding.h"
-#else
-#include "../native/binding.c"
-#endif
 
 #include <jni.h>
 #include <stdlib.h>
@@ -23,11 +19,12 @@ static void raise_error(JNIEnv *env, jclass native, tfm_status status, const tfm
     (*env)->CallStaticVoidMethod(env, native, fail, (jint)status, text);
 }
 
-/* Copies a byte array. Returns NULL after throwing an error. The caller frees the copy. */
+/* Copies a byte array, and terminates the copy. Returns NULL after throwing an error. The caller
+   frees the copy. */
 static char *copy_bytes(JNIEnv *env, jclass native, jbyteArray from, size_t *size) {
     const tfm_error err = {TFM_E_MEMORY, "too little memory"};
     char *to = (char *)malloc((*size = (size_t)(*env)->GetArrayLength(env, from)) + 1);
-    if (to) (*env)->GetByteArrayRegion(env, from, 0, (jsize)*size, (jbyte *)to);
+    if (to) (*env)->GetByteArrayRegion(env, from, 0, (jsize)*size, (jbyte *)to), to[*size] = 0;
     else raise_error(env, native, err.status, &err);
     return to;
 }

@@ -4,14 +4,11 @@ import java.nio.charset.StandardCharsets;
 
 /** The functions of transformer_jni.c. Handles are the addresses of what they stand for; 0 is none. */
 final class Native {
-    /** What next finds (binding_event). */
-    static final int NEEDS_TEXT = 1, HAS_RESULT = 2;
+    static final int NEEDS_TEXT = 1, HAS_RESULT = 2; // binding_event
 
     static {
         System.loadLibrary("transformer_jni");
     }
-
-    private Native() {}
 
     static native long load(byte[] data, boolean isPath);
     static native long make(long model, long translator);
@@ -31,20 +28,18 @@ final class Native {
         is, and String.getBytes would replace it by a question mark. */
     static byte[] utf8(String text) {
         int half = 0;
-        while (half < text.length() && !isHalf(text.codePointAt(half))) half += Character.charCount(text.codePointAt(half));
+        while (half < text.length() && Character.getType(text.codePointAt(half)) != Character.SURROGATE) {
+            half = text.offsetByCodePoints(half, 1);
+        }
         if (half == text.length()) return text.getBytes(StandardCharsets.UTF_8);
         byte[] bytes = (text.substring(0, half) + "?").getBytes(StandardCharsets.UTF_8);
         bytes[bytes.length - 1] = (byte) 0xff;
         return bytes;
     }
 
-    private static boolean isHalf(int codePoint) {
-        return codePoint >= Character.MIN_SURROGATE && codePoint <= Character.MAX_SURROGATE;
-    }
-
-    /** Returns a C string, which ends at the first zero. */
+    /** Returns UTF-8 for what is a C string there, which a zero would end. */
     static byte[] name(String text) {
         if (text.indexOf('\0') >= 0) throw new IllegalArgumentException("a name or path has a zero character");
-        return utf8(text + '\0');
+        return utf8(text);
     }
 }

@@ -48,15 +48,13 @@ public final class Translator implements AutoCloseable {
     }
 
     /** Translates texts as an iterator gives them, which the thread calls that asks for results. The translator reads
-        ahead by some batches (option "max_batch"), so texts without end take bounded memory. A translator has one stream
-        at a time.
+        ahead by some batches (option "max_batch"), so texts without end take bounded memory.
         @param texts the texts
         @return the translations as they come; close it if you do not read it to the end
         @throws TransformerException if another stream of this translator has not ended */
     public synchronized Results stream(Iterator<String> texts) {
         if (handle == 0) throw new IllegalStateException("the translator is closed");
-        last = new Results(Native.make(0, handle), texts);
-        return last;
+        return last = new Results(Native.make(0, handle), texts);
     }
 
     /** Frees the translator, and ends its stream. */
@@ -128,10 +126,10 @@ public final class Translator implements AutoCloseable {
         public Options() {}
 
         /** Sets an option that is a number.
-            @param name "threads" (at most 64 that translate), "beam", "memory" (the most bytes that all threads together may
-                take), "plain" (1: the model gets each text as it is, without a look for labels, quotation
-                marks and other languages), or another one of binding.c, for instance "length_penalty". A wrong one is an error of {@link
-                Model#translator(Options)}
+            @param name "threads" (at most 64 that translate), "beam", "memory" (the most bytes that all threads together
+                may take), "plain" (1: the model gets each text as it is, without a look for labels, quotation marks and
+                other languages), or another one of binding.c, for instance "length_penalty". A wrong one is an
+                error of {@link Model#translator(Options)}
             @param value the number
             @return this */
         public Options set(String name, double value) {

@@ -19,7 +19,22 @@
 //!
 //! **Threads.** A [`Model`] is [`Send`] and [`Sync`], and cloning it copies a reference: it never changes after loading.
 //! A [`Translator`] and a [`Stream`] are `Send`, because the library has no state that belongs to a thread. They are not
-//! `Sync`: one thread at a time may use them, which `&mut` makes sure of.
+//! `Sync`: one thread at a time may use them, which `&mut` makes sure of. Wrong use does not compile:
+//!
+//! ```compile_fail,E0382
+//! # fn wrong(mut translator: transformer::Translator) {
+//! drop(translator);
+//! translator.translate("Guten Tag."); // it is freed
+//! # }
+//! ```
+//!
+//! ```compile_fail,E0499
+//! # fn wrong(mut translator: transformer::Translator) {
+//! let mut stream = translator.stream(["Guten Tag."]);
+//! translator.translate("Danke."); // the stream uses it
+//! stream.next();
+//! # }
+//! ```
 #![warn(missing_docs)]
 use std::{
     ffi::{CStr, CString},
@@ -109,6 +124,7 @@ fn c_string(text: &str, name: &str) -> Result<CString, Error> {
     CString::new(text).map_err(|_| Error { status: "ARGUMENT", message: format!("{name} has a zero byte") })
 }
 
+#[derive(Debug)]
 struct ModelHandle(*mut c_void);
 // Safety: a loaded model does not change (transformer.h, section 6); binding.c counts its references with a mutex.
 unsafe impl Send for ModelHandle {}
@@ -122,7 +138,7 @@ impl Drop for ModelHandle {
 }
 
 /// A loaded model. Any number of threads may share it; a clone is another reference to the same model.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Model(Arc<ModelHandle>);
 
 impl Model {
@@ -160,12 +176,6 @@ impl Model {
         }
         check(|err| unsafe { binding_translator_check(translator.0, err) })?;
         Ok(translator)
-    }
-}
-
-impl fmt::Debug for Model {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Model")
     }
 }
 
@@ -237,6 +247,7 @@ pub struct Translation {
 }
 
 /// Translates texts with one model. Its threads and memory stay for the next call.
+#[derive(Debug)]
 pub struct Translator(*mut c_void);
 // Safety: no state belongs to a thread; every use needs &mut, and so has the translator for itself.
 unsafe impl Send for Translator {}
@@ -276,12 +287,6 @@ impl Drop for Translator {
     fn drop(&mut self) {
         // Safety: nobody else has this reference.
         unsafe { binding_translator_release(self.0) }
-    }
-}
-
-impl fmt::Debug for Translator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Translator")
     }
 }
 

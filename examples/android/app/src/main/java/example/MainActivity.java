@@ -6,6 +6,9 @@ import android.widget.TextView;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import transformer.Model;
+import transformer.TransformerException;
+import transformer.Translator;
 
 /** Shows one translation. */
 public final class MainActivity extends Activity {
@@ -20,10 +23,11 @@ public final class MainActivity extends Activity {
                 ByteArrayOutputStream bytes = new ByteArrayOutputStream();
                 byte[] part = new byte[1 << 16];
                 for (int n; (n = file.read(part)) > 0; ) bytes.write(part, 0, n);
-                try (Translator translator = new Translator(bytes.toByteArray())) {
+                try (Model model = new Model(bytes.toByteArray());
+                        Translator translator = model.translator(new Translator.Options())) {
                     text = translator.translate("Guten Tag.");
                 }
-            } catch (IOException | IllegalStateException error) {
+            } catch (IOException | TransformerException error) {
                 text = error.getMessage();
             }
             String shown = text;

@@ -1,2 +1,0 @@
-/* cgo compiles the C files of this folder: this is the one that contains the library. */
-#include "c/binding.c"
