@@ -126,7 +126,7 @@ namespace Transformer
         public string Text { get { return Error == null ? text : throw Error; } }
         /// <summary>Why the text was not translated, or null.</summary>
         public TransformerException Error { get; }
-        /// <summary>The number of sentences that were translated.</summary>
+        /// <summary>The number of sentences that the model translated.</summary>
         public long Sentences { get; }
         /// <summary>Sentences of which only a part is translated, because they or their translations are too long.</summary>
         public long Cut { get; }

@@ -198,7 +198,7 @@ func (t *Translator) Close() error {
 type Translation struct {
 	Text      string
 	Err       error // why the text was not translated, or nil
-	Sentences int64 // sentences that were translated
+	Sentences int64 // sentences that the model translated
 	Cut       int64 // sentences of which only a part is translated, because they or their translations are too long
 	Left      int64 // sentences that stay as they are: the model cannot read them, or they are in the target language
 }

@@ -52,7 +52,7 @@ typedef struct binding_result {
     const char *text;  /* the translation, or the message if status is not 0. It is terminated */
     int64_t size;      /* bytes of text */
     int64_t number;    /* of the text in this run, counted from 0 */
-    int64_t sentences; /* sentences that were translated */
+    int64_t sentences; /* sentences that the model translated */
     int64_t cut;       /* sentences whose translation is shortened (tfm_translated.cut) */
     int64_t left;      /* sentences that stay as they are: the model cannot read them, or they are
                           in the target language */

@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets;
 public final class Translation {
     /** Why the text was not translated, or null. */
     public final TransformerException error;
-    /** The number of sentences that were translated. */
+    /** The number of sentences that the model translated. */
     public final long sentences;
     /** Sentences of which only a part is translated, because they or their translations are too long. */
     public final long cut;

@@ -238,7 +238,7 @@ impl Options {
 pub struct Translation {
     /// The translation.
     pub text: String,
-    /// The number of sentences that were translated.
+    /// The number of sentences that the model translated.
     pub sentences: u64,
     /// Sentences of which only a part is translated, because they or their translations are too long.
     pub cut: u64,
