@@ -88,6 +88,13 @@ needs() { # name, packages, programs ...
     done
 }
 
+# The C API, which all of them use
+for sanitizer in thread address,undefined; do
+    ${CC:-cc} -std=c99 -O1 -g -fsanitize=$sanitizer -fno-sanitize-recover=all -DTFM__IMPLEMENTED -I. -Iexamples -Iexamples/bindings/native \
+        tests/examples/bindings/native.c examples/bindings/native/binding.c build/libtransformer.a -o "$dir/native" -lm -pthread > "$dir/log" 2>&1
+    check "C: runs that end early in three threads, -fsanitize=$sanitizer" "as expected" "$(cat "$dir/log"; "$dir/native" $de 2>&1 | head -n 20)"
+done
+
 if needs Rust cargo cargo; then
     mkdir -p "$dir/rust/src"
     cp tests/examples/bindings/check.rs "$dir/rust/src/main.rs" && first rust > "$dir/rust/src/first.rs"

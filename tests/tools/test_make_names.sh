@@ -1,7 +1,7 @@
 # Checks the variables of make: each that is used is set, and none is set that nothing uses. Those that only a caller of
 # make gives (V, RUN, LOAD ...) are in the list `given`.
 . tests/check.sh
-files="Makefile tests/tests.mk tools/packaging/packaging.mk examples/web/web.mk"
+files="Makefile $(sed -n 's/^include //p' Makefile)"
 # shellcheck disable=SC2086
 sed 's/\\$//' $files > build/make_names.txt
 set_names=$(grep -hoE '^([^#	=]*: *)?(export )?[A-Z][A-Z_]* *[?+:]?=' build/make_names.txt | sed 's/.*: *//; s/export //; s/ *[?+:]*=$//' | sort -u)

@@ -43,6 +43,7 @@ struct binding_run {
     pthread_cond_t changed;
     int32_t event; /* binding_event, or -1: the translator has the turn */
     int is_stopped, has_texts;
+    int is_shown; /* 1: binding_run_next has returned the result, so the next call is done with it */
     binding_text *first, **last, *given; /* texts on their way; the one that was given last */
     const texts_result *result;
     tfm_error err;
@@ -213,7 +214,7 @@ void binding_translator_release(binding_translator *t) {
 
 /* Gives the program the turn, and waits until it gives the turn back. The run's mutex is held. */
 static void binding_turn(binding_run *r, int32_t event) {
-    r->event = event;
+    r->event = event, r->is_shown = 0;
     pthread_cond_broadcast(&r->changed);
     while (r->event == event && !r->is_stopped) pthread_cond_wait(&r->changed, &r->mutex);
 }
@@ -300,9 +301,10 @@ tfm_status binding_run_start(binding_run **run, binding_translator *t, tfm_error
 int32_t binding_run_next(binding_run *r, binding_result *result, tfm_error *err) {
     int32_t event;
     pthread_mutex_lock(&r->mutex);
-    if (r->event == BINDING_HAS_RESULT) r->event = -1, pthread_cond_broadcast(&r->changed);
+    if (r->event == BINDING_HAS_RESULT && r->is_shown)
+        r->event = -1, pthread_cond_broadcast(&r->changed);
     while (r->event < 0) pthread_cond_wait(&r->changed, &r->mutex);
-    event = r->event;
+    event = r->event, r->is_shown = 1;
     if (event == BINDING_HAS_RESULT) {
         const tfm_translated *of = &r->result->of;
         const int is_text = of->status == TFM_OK;
