@@ -1132,12 +1132,14 @@ typedef enum tfm_weight_type {
 typedef struct tfm_model_options {
     const tfm_allocator *allocator; /* NULL: malloc and free */
     tfm_weight_type weights;
-    int32_t in_place; /* 1: F32 matrices stay where they are and are not rearranged for speed. That
+    int32_t in_place;  /* 1: F32 matrices stay where they are and are not rearranged for speed. That
                      takes less memory and makes batches slower */
-    int32_t map;      /* 1: tfm_model_load_file maps the file instead of reading it. It needs
+    int32_t map;       /* 1: tfm_model_load_file maps the file instead of reading it. It needs
                      TRANSFORMER_MMAP, and nobody may change or truncate the file meanwhile */
-    int32_t exact;    /* 1: computes with the arithmetic "fused", whose bits are the same on every
+    int32_t exact;     /* 1: computes with the arithmetic "fused", whose bits are the same on every
                      machine (chapter 10) */
+    int32_t overwrite; /* 1: tfm_model_load may write to data, whatever its type says: it rearranges
+                     the matrices within it, as tfm_model_load_file does, and copies fewer */
 } tfm_model_options;
 
 /* Loads a model from size bytes at data, which must outlive the model. data may have any address;
@@ -1383,6 +1385,8 @@ typedef struct tfm_forward_options {
     tfm_tensor cross_attention;   /* [N, B, H, T, S] */
     int32_t
         alignment_heads; /* 1: cross_attention is [n, B, T, S], of the config's alignment_heads */
+    int32_t keep_pads;   /* 1: pad ids in a target are tokens like others, as in tfm_session_score.
+                          Targets of models that start with the pad id begin with it */
 } tfm_forward_options;
 
 /* Computes the teacher-forced pass: the encoder on the sources of n requests, the decoder on their
@@ -1735,13 +1739,14 @@ TFM_DEF int32_t tfm_character_kinds(uint32_t character);
 TFM_DEF size_t tfm_character_next(const char *text, size_t size, uint32_t *character);
 
 /* Turns a text into at most capacity source ids, with the config's start and end. *count is 0 for a
-   blank text. An unknown token becomes src_unk. Tokenizers with
-   pieces need scratch: 17 bytes (unigram) or 49 bytes (BPE) for each byte of normalized text. A
-   call with a measuring arena tells the exact size. For words, characters, and bytes without added
-   tokens scratch may be NULL. A language token is added only for ">>code<<" before the text
-   (tfm_languages_set). Bytes that end with a spelled end token get no second one. Errors:
-   TFM_E_UTF8 (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and the model has no
-   src_unk), TFM_E_ARENA, TFM_E_NO_TEXT. */
+   blank text. With ids NULL and capacity 0, the call only sets *count. An unknown token becomes
+   src_unk. Tokenizers with pieces need scratch: 17 bytes (unigram) or 49 bytes (BPE) for each byte
+   of normalized text. scratch may be NULL: the memory then comes from the model's allocator, and is
+   released at the end of the call. A call with a measuring arena tells the exact size, and sets no
+   *count. A language token is added only for ">>code<<" before the text (tfm_languages_set). Bytes
+   that end with a spelled end token get no second one. Errors: TFM_E_UTF8 (with the byte offset),
+   TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and the model has no src_unk), TFM_E_ARENA, TFM_E_MEMORY,
+   TFM_E_NO_TEXT. */
 TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, tfm_text text, tfm_text_form form,
                                       int32_t *ids, int32_t capacity, int32_t *count,
                                       tfm_arena *scratch, tfm_error *err);
@@ -1759,7 +1764,7 @@ TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *so
 /* Turns a target text into target ids without start and end token, for a prefix or for
    tfm_session_score. It works as tfm_model_tokenize, and an unknown token becomes tgt_unk. A
    vocabulary of pieces without SentencePiece has no rules, so at each position the longest piece is
-   used; that needs scratch. */
+   used; that needs scratch, too. */
 TFM_DEF tfm_status tfm_model_tokenize_target(const tfm_model *model, tfm_text text,
                                              tfm_text_form form, int32_t *ids, int32_t capacity,
                                              int32_t *count, tfm_arena *scratch, tfm_error *err);
@@ -7544,7 +7549,7 @@ typedef struct tfm__loader {
     tfm_model *model;
     tfm_model_options options;
     int packed;     /* layout; not 0: matrices may be panels, and the config states the sizes */
-    int owns_bytes; /* the model owns the file's bytes, so panels may overwrite rows */
+    int owns_bytes; /* panels may overwrite rows of the file's bytes */
     char name[TFM__NAME]; /* of the tensor that was claimed last */
     tfm_error *err;
 } tfm__loader;
@@ -10145,8 +10150,7 @@ static tfm_status tfm__cursor_begin(tfm__token_cursor *c, const tfm_config *conf
     if (!c->kind->begin ||
         (side->has_bytes && (form != TFM_TEXT_FORM_TEXT || !tfm__has_cells(side))))
         return TFM_OK;
-    if (scratch) return c->kind->begin(c, scratch, err);
-    return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
+    return c->kind->begin(c, scratch, err);
 }
 
 /* Where the ids of a text go. */
@@ -10213,17 +10217,20 @@ static void tfm__put_id(tfm__ids *out, int64_t n, int32_t id, size_t begin, size
 }
 
 /* Turns a text into ids, a source with its language, start and end. There are two passes over the
-   tokens: the first counts and checks, so a failure leaves outputs untouched. */
+   tokens: the first counts and checks, so a failure leaves outputs untouched. Without room for ids
+   there is only the first. */
 static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const tfm_text *source,
                                 tfm_text_form form, tfm__ids *out, tfm_arena *scratch,
                                 tfm_error *err) {
     tfm__token token;
     tfm__token_cursor cursor;
     int64_t n, total;
-    int32_t last = -1;
+    int32_t last = -1, capacity = out->capacity;
+    const int counts = !out->ids && !out->capacity && !out->left_out;
     int is_source, end, leading;
     if (!m || !out->count || (!out->ids && out->capacity > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "model, ids or count is NULL");
+    if (counts) capacity = INT32_MAX;
     is_source = side == &m->source;
     if (!tfm__has_text(side))
         return tfm__fail(err, TFM_E_NO_TEXT,
@@ -10232,7 +10239,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     TFM__TRY(tfm__check_text(source, "text", err));
     TFM__TRY(tfm__cursor_begin(&cursor, is_source ? &m->config : NULL, side, form, source,
                                &out->language, scratch, err));
-    if (scratch && scratch->measuring) return TFM_OK;
+    if (scratch->measuring) return TFM_OK;
     for (n = 0; tfm__cursor_next(&cursor, &token); n++) {
         if (token.id < 0 && side->unk < 0) return tfm__no_token(&cursor, &token, err);
         if (n == 0 && form != TFM_TEXT_FORM_TEXT && tfm__is_language(&m->config, token.id))
@@ -10248,19 +10255,23 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     leading = (is_source && side->start >= 0) + (out->language >= 0);
     /* ByT5 adds no end token to a whole text that ends with one */
     end = is_source && side->end >= 0 &&
-          !(side->has_bytes && last == side->end && n + leading <= out->capacity);
+          !(side->has_bytes && last == side->end && n + leading <= capacity);
     total = n + end + leading;
-    if (total > out->capacity && !out->left_out)
-        return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", total,
-                         (int64_t)out->capacity);
-    if (total > out->capacity && out->capacity <= end + leading)
+    if (total > capacity && !out->left_out)
+        return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %d", total,
+                         capacity);
+    if (total > capacity && capacity <= end + leading)
         return tfm__fail(
             err, TFM_E_TOO_LONG,
             "text has %i tokens, there is room for %d: truncate is a number of tokens, "
             "expected %d or more, because start, language and end are %d",
-            total, out->capacity, end + leading + 1, end + leading);
-    if (out->left_out) *out->left_out = (int32_t)tfm__max(0, total - out->capacity);
-    total = tfm__min(total, out->capacity);
+            total, capacity, end + leading + 1, end + leading);
+    if (out->left_out) *out->left_out = (int32_t)tfm__max(0, total - capacity);
+    total = tfm__min(total, capacity);
+    if (counts) {
+        *out->count = (int32_t)total;
+        return TFM_OK;
+    }
     if (out->spans && cursor.cells) tfm__lattice_origins(&cursor);
     n = 0;
     if (is_source && side->start >= 0)
@@ -10279,18 +10290,39 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     return TFM_OK;
 }
 
+/* Turns a text into ids with a scratch arena, or with memory of the model's allocator if it is
+   NULL. */
+static tfm_status tfm__tokenize_alone(const tfm_model *model, const tfm__side *side,
+                                      const tfm_text *text, tfm_text_form form, tfm__ids *out,
+                                      tfm_arena *scratch, tfm_error *err) {
+    tfm_arena own = tfm_arena_measuring();
+    void *memory = NULL;
+    size_t size;
+    tfm_status status;
+    if (scratch) return tfm__tokenize(model, side, text, form, out, scratch, err);
+    TFM__TRY(tfm__tokenize(model, side, text, form, out, &own, err));
+    size = own.peak ? own.peak + TFM__ALIGN : 0;
+    if (size) TFM__TRY(tfm__allocate(&model->pool.allocator, (int64_t)size, &memory, err));
+    own = tfm_arena_make(memory, size);
+    status = tfm__tokenize(model, side, text, form, out, &own, err);
+    if (memory) model->pool.allocator.release(model->pool.allocator.user, memory);
+    return status;
+}
+
 TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, tfm_text text, tfm_text_form form,
                                       int32_t *ids, int32_t capacity, int32_t *count,
                                       tfm_arena *scratch, tfm_error *err) {
     tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
-    return tfm__tokenize(model, model ? &model->source : NULL, &text, form, &out, scratch, err);
+    return tfm__tokenize_alone(model, model ? &model->source : NULL, &text, form, &out, scratch,
+                               err);
 }
 
 TFM_DEF tfm_status tfm_model_tokenize_target(const tfm_model *model, tfm_text text,
                                              tfm_text_form form, int32_t *ids, int32_t capacity,
                                              int32_t *count, tfm_arena *scratch, tfm_error *err) {
     tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
-    return tfm__tokenize(model, model ? &model->target : NULL, &text, form, &out, scratch, err);
+    return tfm__tokenize_alone(model, model ? &model->target : NULL, &text, form, &out, scratch,
+                               err);
 }
 
 /* ---- tokens to text ---- */
@@ -11108,7 +11140,7 @@ TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t si
                                   const tfm_model_options *options, tfm_error *err) {
     tfm_model *m = NULL;
     TFM__TRY(tfm__load_begin(&m, model, options, err));
-    return tfm__load_bytes(model, m, data, size, 0, options, err);
+    return tfm__load_bytes(model, m, data, size, options && options->overwrite, options, err);
 }
 
 #ifndef TRANSFORMER_NO_STDIO
@@ -11117,6 +11149,7 @@ TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t si
 static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
                                    const tfm_model_options *options, tfm_error *err) {
     struct stat about;
+    tfm_model *m = NULL;
     void *data = MAP_FAILED;
     tfm_status status;
     int file = open(path, O_RDONLY);
@@ -11125,7 +11158,9 @@ static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
         data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
     close(file);
     if (data == MAP_FAILED) return tfm__fail(err, TFM_E_IO, "empty, or cannot be mapped");
-    status = tfm_model_load(model, data, (size_t)about.st_size, options, err);
+    status = tfm__load_begin(&m, model, options, err);
+    if (status == TFM_OK)
+        status = tfm__load_bytes(model, m, data, (size_t)about.st_size, 0, options, err);
     if (status != TFM_OK) {
         munmap(data, (size_t)about.st_size);
         return status;
@@ -13590,6 +13625,7 @@ TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_request *
     tfm_forward_options o;
     tfm_tensor shape;
     tfm__rows x, out;
+    tfm__side side;
     int64_t b0;
     int32_t i, S, T = 0;
     if (!s || !targets) return tfm__fail(err, TFM_E_ARGUMENT, "session or targets is NULL");
@@ -13597,12 +13633,14 @@ TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_request *
     c = &m->config;
     memset(&o, 0, sizeof o);
     if (options) o = *options;
+    side = m->target;
+    if (o.keep_pads) side.pad = -1;
     TFM__TRY(tfm__requests_check(s, requests, n, requests != NULL, NULL, err));
     TFM__TRY(tfm__id_lists_check(targets, n, c->tgt_vocab_size, "tgt", 1, s->max_target, err));
     S = requests ? tfm__sources_longest(s, requests, n, s->max_source) : s->src.L;
     for (i = 0; i < n; i++) {
         T = (int32_t)tfm__max(T, targets[i].n);
-        if (!tfm__unpadded_length(targets[i].data, targets[i].n, m->target.pad))
+        if (!tfm__unpadded_length(targets[i].data, targets[i].n, side.pad))
             return tfm__fail(err, TFM_E_ARGUMENT, "tgt: row %d is all pads: give it a token", i);
         if (o.encoder_attention.data && (!requests || requests[i].memory))
             return tfm__fail(
@@ -13639,8 +13677,8 @@ TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_request *
     s->search.started = 0;
     s->tgt.B = n, s->tgt.L = T, s->tgt.has_holes = 0;
     for (i = 0; i < n; i++)
-        tfm__id_row_set(&s->tgt, &m->target, i, targets[i].data,
-                        tfm__unpadded_length(targets[i].data, targets[i].n, m->target.pad), T);
+        tfm__id_row_set(&s->tgt, &side, i, targets[i].data,
+                        tfm__unpadded_length(targets[i].data, targets[i].n, side.pad), T);
     for (b0 = 0; b0 < n; b0 += x.B) {
         tfm__rows y = out;
         x = tfm__decoder_run_group(s, b0, &o);

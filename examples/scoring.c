@@ -17,8 +17,6 @@ int main(void) {
     tfm_request requests[ROWS];
     tfm_ids tgt[ROWS];
     double scores[ROWS * (WIDTH + 1)]; /* log-probabilities: tokens, end token, then zeros */
-    double memory[512];
-    tfm_arena scratch = tfm_arena_make(memory, sizeof memory); /* for the tokenizer */
     tfm_session_options limits;
     tfm_error err;
     tfm_model *model = NULL;
@@ -34,8 +32,8 @@ int main(void) {
         requests[row] = tfm_request_text(source, strlen(source));
         tgt[row] = tfm_ids_make(ids[row], 0);
         status = tfm_model_tokenize_target(model, tfm_text_make(targets[row], strlen(targets[row])),
-                                           TFM_TEXT_FORM_TEXT, ids[row], WIDTH, &tgt[row].n,
-                                           &scratch, &err);
+                                           TFM_TEXT_FORM_TEXT, ids[row], WIDTH, &tgt[row].n, NULL,
+                                           &err);
         if (longest < tgt[row].n) longest = tgt[row].n;
     }
     if (status == TFM_OK) status = tfm_session_score(session, requests, ROWS, tgt, 0, scores, &err);

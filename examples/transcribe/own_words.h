@@ -129,7 +129,7 @@ static tfm_status own_words_classify(own_words *o, const tfm_model *model, tfm_e
 /* Adds the word in line, with a space before it and without one. */
 static tfm_status own_words_line(own_words *o, const tfm_model *model, const char *line,
                                  size_t size, int number, tfm_error *err) {
-    char text[OWN_WORDS_LONGEST + 2], scratch[64 * (OWN_WORDS_LONGEST + 2) + 1024];
+    char text[OWN_WORDS_LONGEST + 2];
     int32_t ids[OWN_WORDS_LONGEST + 2], n, i, root;
     if (size > OWN_WORDS_LONGEST)
         return own_words_fail(err, TFM_E_TOO_LONG, number,
@@ -138,10 +138,9 @@ static tfm_status own_words_line(own_words *o, const tfm_model *model, const cha
         return own_words_fail(err, TFM_E_UTF8, number, "a NUL character; save the list as UTF-8");
     text[0] = ' ', memcpy(text + 1, line, size);
     for (root = OWN_WORDS_SPACE; root <= OWN_WORDS_MARK; root++) {
-        tfm_arena arena = tfm_arena_make(scratch, sizeof scratch);
         tfm_status status = tfm_model_tokenize_target(
             model, tfm_text_make(text + root, size + 1 - (size_t)root), TFM_TEXT_FORM_TEXT, ids,
-            OWN_WORDS_LONGEST + 2, &n, &arena, err);
+            OWN_WORDS_LONGEST + 2, &n, NULL, err);
         if (status == TFM_E_UTF8) return own_words_fail(err, status, number, "not UTF-8");
         if (status != TFM_OK) return status;
         for (i = 0; i < n && ids[i] < o->end;) i++;

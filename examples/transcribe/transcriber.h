@@ -163,19 +163,18 @@ static tfm_status transcriber_load(transcriber *h, const tfm_model *model,
 
 /* Gives the history the tokens of a text that counts as heard before the sound. */
 static tfm_status transcriber_prompt(transcriber *h, const char *prompt, tfm_error *err) {
-    size_t length = strlen(prompt) + 2, room = 64 * length + 1024;
-    char *text = (char *)malloc(length), *scratch = (char *)malloc(room);
-    tfm_arena arena = tfm_arena_make(scratch, room);
+    size_t length = strlen(prompt) + 2;
+    char *text = (char *)malloc(length);
     tfm_status status = TFM_E_MEMORY;
-    if (text && scratch) {
+    if (text) {
         snprintf(text, length, " %s", words_trim(prompt));
         status = tfm_model_tokenize_target(h->w.model, tfm_text_make(text, strlen(text)),
                                            TFM_TEXT_FORM_TEXT, h->history, WHISPER_TOKENS,
-                                           &h->n_history, &arena, err);
+                                           &h->n_history, NULL, err);
     } else {
         transcriber_fail(err, status, "no memory for the prompt", "");
     }
-    free(text), free(scratch);
+    free(text);
     return status;
 }
 

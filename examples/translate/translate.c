@@ -41,9 +41,9 @@
 enum { WINDOW_BATCHES = 16 };   /* batches in a window */
 enum { MOST_TOKENS = 1000000 }; /* longest target, for models without a limit of their own */
 enum { MOST_LINE = 4096 };      /* longest line, in bytes for each token of --max-source */
-enum { TEXT_SCRATCH = 3136 }; /* most bytes to tokenize a target, for each token of --max-source */
-enum { DRAFT_TOKENS = 8 };    /* tokens of a draft that a step verifies at most */
-enum { MOST_DRAWN = 400 };    /* most tokens of the source, and of the target, in a picture */
+enum { MOST_TARGET = 128 };     /* longest target to tokenize, in the same */
+enum { DRAFT_TOKENS = 8 };      /* tokens of a draft that a step verifies at most */
+enum { MOST_DRAWN = 400 };      /* most tokens of the source, and of the target, in a picture */
 
 /* The state that each worker thread has for each model. */
 typedef struct worker {
@@ -57,7 +57,6 @@ typedef struct worker {
     int32_t threads;                   /* threads that the session uses */
     int keep_attention;                /* whether the next batch needs the attention weights */
     text_buffer ids;                   /* tokens of the job's lines */
-    text_buffer scratch;               /* memory to tokenize targets */
     terms_found found;                 /* with --terms: the terms of the line at hand */
     tfm_error err;                     /* of the last call that failed */
 } worker;
@@ -213,24 +212,17 @@ static tfm_status tokenize_source(worker *me, input_item *l, tfm_span *spans, in
 
 /* Tokenizes the line's prefix or draft, or its translation to score. */
 static tfm_status tokenize_target(worker *me, input_item *l) {
-    const tfm_text *text = &l->text[INPUT_TARGET];
-    tfm_arena need = tfm_arena_measuring(), scratch;
+    const tfm_text text = l->text[INPUT_TARGET];
     int32_t n = 0;
-    tfm_status status = tfm_model_tokenize_target(me->of->model,
-                                                  tfm_text_make(text->data, text->size), opt.form,
-                                                  NULL, 0, &n, &need, &me->err);
-    /* an upper bound on the tokens: each one takes bytes of the text or of the scratch memory */
-    size_t most = 2 * text->size + need.peak / 17 + 3;
-    if (status != TFM_OK) return status;
-    me->scratch.size = 0;
-    if (need.peak / TEXT_SCRATCH > (size_t)opt.max_source || most > INT32_MAX ||
-        !text_buffer_reserve(&me->ids, most * sizeof(int32_t)) ||
-        !text_buffer_reserve(&me->scratch, need.peak + 64))
+    tfm_status status = TFM_E_MEMORY;
+    if (text.size / MOST_TARGET <= (size_t)opt.max_source)
+        status =
+            tfm_model_tokenize_target(me->of->model, text, opt.form, NULL, 0, &n, NULL, &me->err);
+    if (status == TFM_E_MEMORY || !text_buffer_reserve(&me->ids, (size_t)n * sizeof(int32_t)))
         return no_memory(me, "too long for --max-source, or for memory");
-    scratch = tfm_arena_make(me->scratch.data, need.peak + 64);
-    status = tfm_model_tokenize_target(me->of->model, tfm_text_make(text->data, text->size),
-                                       opt.form, ids_of(me, me->ids.size), (int32_t)most, &n,
-                                       &scratch, &me->err);
+    if (status == TFM_OK)
+        status = tfm_model_tokenize_target(me->of->model, text, opt.form, ids_of(me, me->ids.size),
+                                           n, &n, NULL, &me->err);
     if (status == TFM_OK) keep_ids(me, l, INPUT_TARGET, n);
     return status;
 }
@@ -294,16 +286,11 @@ static void copy_source(const worker *me, input_item *l, tfm_text text) {
 
 /* Returns the number of tokens of a word, for around_capitalize. */
 static int32_t count_tokens(void *user, const char *word, size_t size) {
-    enum { MOST = 64 };
-    worker *me = (worker *)user;
-    const tfm_text text = tfm_text_make(word, size);
-    int32_t ids[MOST];
-    tfm_tokens tokens;
-    memset(&tokens, 0, sizeof tokens);
-    tokens.ids = ids, tokens.capacity = MOST;
-    if (!me->reader && grow_reader(me) != TFM_OK) return 0;
-    return tfm_session_tokenize(me->reader, &text, opt.form, &tokens, &me->err) == TFM_OK ? tokens.n
-                                                                                          : MOST;
+    const worker *me = (const worker *)user;
+    int32_t n = INT32_MAX;
+    (void)tfm_model_tokenize(me->of->model, tfm_text_make(word, size), opt.form, NULL, 0, &n, NULL,
+                             NULL);
+    return n;
 }
 
 /* Returns whether a text has nothing but whitespace. */
@@ -380,12 +367,10 @@ static const char *length_advice(const input_item *l) {
    (>>fra<<), if the vocabulary has no such token: its characters are translated. */
 static void check_language(worker *me, input_item *l) {
     enum { LONGEST = 40 };
-    const tfm_model *model = me->of->model;
     const tfm_config *c = me->of->config;
     const char *text = l->text[INPUT_SOURCE].data;
     size_t size = l->text[INPUT_SOURCE].size, i = 2;
     int32_t ids[4 * LONGEST], n = 0, k, own = 0, known = 0;
-    tfm_arena need = tfm_arena_measuring(), scratch;
     for (; size && *text == ' '; size--) text++;
     if (size < 5 || memcmp(text, ">>", 2) != 0) return;
     while (i + 1 < size && i < LONGEST && text[i] != '<' && text[i] != '>') i++;
@@ -393,19 +378,12 @@ static void check_language(worker *me, input_item *l) {
     for (k = 0; k < c->n_languages && !known; k++)
         known = strlen(c->languages[k].code) == i - 2 &&
                 memcmp(c->languages[k].code, text + 2, i - 2) == 0;
-    size = i + 2, me->scratch.size = 0;
-    if (!known &&
-        tfm_model_tokenize(model, tfm_text_make(text, size), opt.form, NULL, 0, &n, &need,
-                           &me->err) == TFM_OK &&
-        text_buffer_reserve(&me->scratch, need.peak + 64)) {
-        scratch = tfm_arena_make(me->scratch.data, need.peak + 64);
-        if (tfm_model_tokenize(model, tfm_text_make(text, size), opt.form, ids, 4 * LONGEST, &n,
-                               &scratch, &me->err) != TFM_OK)
-            n = 0;
+    size = i + 2;
+    if (!known && tfm_model_tokenize(me->of->model, tfm_text_make(text, size), opt.form, ids,
+                                     4 * LONGEST, &n, NULL, &me->err) == TFM_OK)
         for (k = 0; k < n; k++)
             if (ids[k] != c->src_start && ids[k] != c->src_end)
                 own++, known = own == 1 && ids[k] != c->src_unk;
-    }
     if (!known)
         report(me, l, 0, "the model has no language token %.*s, and translates it as text",
                (int)size, text);
@@ -1118,7 +1096,6 @@ static void free_all(void) {
     for (i = 0; i < t.n_stages; i++) {
         for (me = t.stages[i].states; me < t.stages[i].states + WORKERS_MOST; me++) {
             text_buffer_free(&me->ids);
-            text_buffer_free(&me->scratch);
             terms_found_free(&me->found);
             tfm_session_free(me->reader);
             tfm_session_free(me->session);

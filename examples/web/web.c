@@ -155,13 +155,9 @@ EXPORT(const char *, web_status)(int32_t status) {
    place, like tfm_model_load_file, because a second copy would double the memory. */
 EXPORT(int32_t, web_load)(void *data, size_t size, int32_t exact) {
     tfm_model_options o;
-    tfm_model *model;
-    tfm_status status;
     memset(&o, 0, sizeof o);
-    o.exact = web.is_exact = exact, o.allocator = &counting;
-    status = tfm__load_begin(&model, &web.model, &o, &web.err);
-    if (status == TFM_OK) status = tfm__load_bytes(&web.model, model, data, size, 1, &o, &web.err);
-    return failed(status);
+    o.exact = web.is_exact = exact, o.allocator = &counting, o.overwrite = 1;
+    return failed(tfm_model_load(&web.model, data, size, &o, &web.err));
 }
 
 EXPORT(const char *, web_version)(void) { return tfm_version(); }
@@ -262,19 +258,13 @@ EXPORT(int32_t, web_tokenize)(size_t size) {
 }
 /* Tokenizes the first size bytes of the text as a target and returns the number of tokens. */
 EXPORT(int32_t, web_tokenize_target)(size_t size) {
-    tfm_arena need = tfm_arena_measuring(), scratch;
-    const char *text = (const char *)web.text.data;
-    tfm_status status = tfm_model_tokenize_target(
-        web.model, tfm_text_make(text, size), TFM_TEXT_FORM_TEXT, NULL, 0, &web.n, &need, &web.err);
-    size_t most = 2 * size + need.peak / 17 +
-                  3; /* each token takes bytes of the text or of the scratch memory */
+    const tfm_text text = tfm_text_make((const char *)web.text.data, size);
+    tfm_status status = tfm_model_tokenize_target(web.model, text, TFM_TEXT_FORM_TEXT, NULL, 0,
+                                                  &web.n, NULL, &web.err);
     if (status != TFM_OK) return failed(status);
-    if (!fit(&web.ids, most * sizeof(int32_t)) || !fit(&web.scratch, need.peak + 64))
-        return no_memory();
-    scratch = tfm_arena_make(web.scratch.data, need.peak + 64);
-    status = tfm_model_tokenize_target(web.model, tfm_text_make(text, size), TFM_TEXT_FORM_TEXT,
-                                       (int32_t *)web.ids.data, (int32_t)most, &web.n, &scratch,
-                                       &web.err);
+    if (!fit(&web.ids, (int64_t)web.n * (int64_t)sizeof(int32_t))) return no_memory();
+    status = tfm_model_tokenize_target(web.model, text, TFM_TEXT_FORM_TEXT, (int32_t *)web.ids.data,
+                                       web.n, &web.n, NULL, &web.err);
     return status == TFM_OK ? web.n : failed(status);
 }
 EXPORT(const int32_t *, web_ids)(void) { return (const int32_t *)web.ids.data; }
@@ -380,17 +370,11 @@ EXPORT(int32_t, web_sentence_space)(size_t size, size_t between) {
 
 /* Returns the number of tokens of a word, for around_capitalize. */
 static int32_t count_tokens(void *user, const char *word, size_t size) {
-    enum { MOST = 64 };
-    const tfm_text text = tfm_text_make(word, size);
-    int32_t ids[MOST];
-    tfm_tokens tokens;
+    int32_t n = INT32_MAX;
     (void)user;
-    memset(&tokens, 0, sizeof tokens);
-    tokens.ids = ids, tokens.capacity = MOST;
-    if (!web.reader && grow_reader() != TFM_OK) return 0;
-    return tfm_session_tokenize(web.reader, &text, TFM_TEXT_FORM_TEXT, &tokens, NULL) == TFM_OK
-               ? tokens.n
-               : MOST;
+    (void)tfm_model_tokenize(web.model, tfm_text_make(word, size), TFM_TEXT_FORM_TEXT, NULL, 0, &n,
+                             NULL, NULL);
+    return n;
 }
 
 /* Takes the first size bytes of the text apart. Several sentences are taken as one. */
@@ -665,7 +649,7 @@ EXPORT(int32_t, web_stays)(size_t size, size_t n_text, double score) {
 EXPORT(const float *, web_attention)(int32_t width, int32_t target, int32_t kind) {
     const tfm_config *c = tfm_model_config(web.model);
     int32_t *at = (int32_t *)web.batch.data, rows = kind == 1 ? width : target + 1;
-    int32_t columns = kind == 2 ? rows : width, pad = web.model->target.pad;
+    int32_t columns = kind == 2 ? rows : width;
     int64_t dims[5];
     tfm_forward_options o;
     tfm_tensor logits, *weights = kind == 1   ? &o.encoder_attention
@@ -691,10 +675,8 @@ EXPORT(const float *, web_attention)(int32_t width, int32_t target, int32_t kind
     if (status == TFM_OK) {
         *weights = tfm_tensor_make(web.weights.data, TFM_DTYPE_F32, 5, dims);
         logits = tfm_tensor_3d(web.scratch.data, TFM_DTYPE_F32, 1, target + 1, c->tgt_vocab_size);
-        web.model->target.pad =
-            -1; /* the start token may be the padding id (Marian, T5): it must not be masked */
+        o.keep_pads = 1; /* the start token may be the padding id (Marian, T5) */
         status = tfm_session_forward(web.session, &source, 1, &to, &o, &logits, &web.err);
-        web.model->target.pad = pad;
     }
     give_back(NULL, web.scratch.data), memset(&web.scratch, 0, sizeof web.scratch);
     return failed(status) ? NULL : (const float *)web.weights.data;

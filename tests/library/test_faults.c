@@ -144,8 +144,15 @@ static void see_results(tfm_session *s) {
 static void see_text(const tfm_model *m, tfm_session *s, const kind *k) {
     static char room[1 << 16], out[4096];
     tfm_arena arena = tfm_arena_make(room, sizeof room);
-    int32_t ids[64], n = 0;
+    int32_t ids[64], n = 0, calls = memory.calls;
     size_t size = 0;
+    /* Without scratch, kinds of text that need it ask the allocator, which fails. */
+    ids[0] = 77;
+    if (tfm_model_tokenize(m, tfm_text_make(k->text, strlen(k->text)), TFM_TEXT_FORM_TEXT, ids, 64,
+                           &n, NULL, &err) != TFM_OK)
+        CHECK(err.status == TFM_E_MEMORY && ids[0] == 77 && n == 0 && memory.calls == calls + 1,
+              "a text without scratch: %s", err.text);
+    memory.calls = calls;
     must(tfm_model_tokenize(m, tfm_text_make(k->text, strlen(k->text)), TFM_TEXT_FORM_TEXT, ids, 64,
                             &n, &arena, &err));
     see(ids, (size_t)n * 4);

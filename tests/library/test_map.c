@@ -32,6 +32,43 @@ static void where_they_lie(void) {
     tfm_model_free(model);
 }
 
+/* Matrices are rearranged within the caller's memory, which saves most of what a model takes. */
+static void overwritten(void) {
+    static const int32_t ids[] = {4, 5, 6};
+    id_matrix batch = tiny_batch(ids, NULL, 1, 3);
+    tfm_tensor logits[2];
+    size_t taken[2];
+    int i;
+    SECTION("bytes that may be overwritten");
+    for (i = 0; i < 2; i++) {
+        tiny t = tiny_default();
+        tfm_model_options o = tiny_options();
+        tfm_model *model = NULL;
+        tfm_session *s;
+        test_allocator count;
+        tfm_allocator a = test_counting(&count);
+        st_writer w;
+        char *bytes, *before;
+        size_t size;
+        t.ff = 256;
+        tiny_write(&w, t);
+        bytes = (char *)tiny_bytes(&w, &size);
+        before = (char *)test_memory(size);
+        memcpy(before, bytes, size);
+        o.overwrite = i, o.allocator = &a;
+        must(tfm_model_load(&model, bytes, size, &o, &err));
+        taken[i] = count.bytes;
+        s = tiny_session(model, 1, 3, 3);
+        logits[i] = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, 3, t.vt));
+        must(forward_rows(s, &batch, &batch, NULL, &logits[i], &err));
+        CHECK((memcmp(bytes, before, size) == 0) == !i, "%d: they are%s changed", i,
+              i ? "" : " not");
+        tfm_session_free(s), tfm_model_free(model);
+    }
+    CHECK(test_difference(&logits[0], &logits[1]) == 0, "the numbers are the same");
+    CHECK(taken[1] < taken[0] * 2 / 3, "%d bytes, not %d", (int)taken[1], (int)taken[0]);
+}
+
 #if defined(TRANSFORMER_MMAP) && !defined(TRANSFORMER_NO_STDIO)
 static void same_numbers(void) {
     static const int32_t ids[] = {4, 5, 6};
@@ -48,7 +85,7 @@ static void same_numbers(void) {
             test_allocator count;
             tfm_allocator a = test_counting(&count);
             memset(&o, 0, sizeof o);
-            o.in_place = in_place, o.map = map, o.allocator = &a;
+            o.in_place = in_place, o.map = o.overwrite = map, o.allocator = &a;
             must(tfm_model_load_file(&model, TOY, &o, &err));
             s = tiny_session(model, 1, 3, 3);
             logits = test_like(
@@ -354,6 +391,7 @@ static void replaced(void) {
 
 int main(void) {
     where_they_lie();
+    overwritten();
 #if !defined(TRANSFORMER_MMAP) || defined(TRANSFORMER_NO_STDIO)
     test_skip("mapped files: this system or this build has none");
 #else

@@ -618,6 +618,31 @@ static void bias_only_norm(void) {
     }
 }
 
+/* A target that begins with the pad id, as Marian's do: it is masked, or a token like others. */
+static void kept_pads(void) {
+    static const int32_t ids[] = {3, 4, 5}, to[] = {0, 4, 5};
+    id_matrix src = tiny_batch(ids, NULL, 1, 3), tgt = tiny_batch(to, NULL, 1, 3);
+    tfm_tensor logits[3];
+    tfm_forward_options o;
+    int k;
+    SECTION("pads that are kept");
+    for (k = 0; k < 3; k++) { /* no pad id; keep_pads; without it */
+        tiny t = tiny_default();
+        tfm_model *model;
+        tfm_session *s;
+        if (k) t.config = ", \"start\": 0, \"end\": 2, \"tgt_pad\": 0";
+        model = tiny_model(t);
+        s = tiny_session(model, 1, 3, 3);
+        logits[k] = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, 3, t.vt));
+        memset(&o, 0, sizeof o);
+        o.keep_pads = k == 1;
+        must(forward_rows(s, &src, &tgt, &o, &logits[k], &err));
+        tfm_session_free(s), tfm_model_free(model);
+    }
+    CHECK(test_difference(&logits[0], &logits[1]) == 0, "are tokens like others");
+    CHECK(test_difference(&logits[0], &logits[2]) > 0, "else they are masked");
+}
+
 /* With weights that are NaN or infinite a decode must end, with ids in range. */
 static void broken_numbers(void) {
     const float values[] = {NAN, INFINITY, -INFINITY, 3e38f, 1e-42f, 0};
@@ -752,6 +777,7 @@ int main(void) {
     limits();
     failed_start();
     bias_only_norm();
+    kept_pads();
     broken_numbers();
     narrow_types();
     return test_done("test_model");

@@ -704,9 +704,6 @@ static void files(void) {
     IDS_ARE(m, "bqqa", 1, 6, 4, 0, 3, 2);
     CHECK(tokenize(m, "  ", 2, ids, 4, &count) == TFM_OK && count == 0, "a blank text has no ids");
     count = 77;
-    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4, &count,
-                                   NULL, &err),
-                TFM_E_ARGUMENT, "pieces need a scratch arena");
     small = tfm_arena_make(scratch, 64);
     CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make("a ab", 4), TFM_TEXT_FORM_TEXT, ids, 4, &count,
                                    &small, &err),
@@ -878,9 +875,13 @@ static void targets(void) {
                             &scratch, &err));
     CHECK(n == i + 1 && memcmp(ids, pairs, (size_t)i * 4) == 0,
           "target text is tokenized like source text, without the end");
-    CHECK_FAILS(tfm_model_tokenize_target(m, tfm_text_make("ab", 2), TFM_TEXT_FORM_TEXT, ids, 32,
-                                          &i, NULL, &err),
-                TFM_E_ARGUMENT, "need a scratch arena");
+    /* without scratch */
+    must(tfm_model_tokenize_target(m, tfm_text_make("ab a", 4), TFM_TEXT_FORM_TEXT, NULL, 0, &n,
+                                   NULL, &err));
+    must(tfm_model_tokenize_target(m, tfm_text_make("ab a", 4), TFM_TEXT_FORM_TEXT, pairs, n, &n,
+                                   NULL, &err));
+    CHECK(n == i && memcmp(ids, pairs, (size_t)i * 4) == 0,
+          "counted and tokenized with memory of the model's allocator");
     tfm_model_free(m);
 }
 

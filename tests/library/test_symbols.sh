@@ -19,6 +19,8 @@ if command -v nm > /dev/null; then
     check "NO_MODULES leaves out the functions of section 4" "" "$(nm $unit.sub.o | grep -wE "$(sed -n '/^\/\* >>api-modules/,/^\/\* >>api-files/s/^TFM_DEF.* \**\(tfm_[a-z_]*\)(.*/\1/p' transformer.h |
         paste -sd '|')")"
 fi
+check "programs and bindings call no private function (quantize: its tables; bench may)" "tools/model/quantize.c" \
+    "$(grep -rlE '\btfm__[a-z0-9_]+ ?\(' examples tools --include='*.[ch]' --include='*.swift' --include='*.py' | grep -v '^tools/bench/')"
 # Names of 0.7.0 that meant something else than they said: a program that uses them does not compile, and the compiler
 # or .github/CHANGELOG.md says what they are now.
 uses() { # the call

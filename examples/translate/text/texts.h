@@ -73,7 +73,7 @@ typedef struct texts_translator {
     tfm_translator *translator;
     tfm_session *own; /* for single sentences: scores, alignments; NULL: not needed so far */
     int32_t max_source, max_target; /* of `own` */
-    text_buffer ids, spans, scratch, out;
+    text_buffer ids, spans, out;
     int surrounds, looks;
     languages_table languages;
     texts_item **items; /* [room]: a ring of n texts that begins at `first` */
@@ -106,27 +106,21 @@ static tfm_status texts_tokenize(texts_translator *t, tfm_text text, int is_targ
     tfm_status (*const tokenize)(const tfm_model *, tfm_text, tfm_text_form, int32_t *, int32_t,
                                  int32_t *, tfm_arena *, tfm_error *) =
         is_target ? tfm_model_tokenize_target : tfm_model_tokenize;
-    tfm_arena need = tfm_arena_measuring(), scratch;
-    tfm_status status = tokenize(t->model, text, TFM_TEXT_FORM_TEXT, NULL, 0, n, &need, err);
-    /* an upper bound on the tokens: each one takes bytes of the text or of the scratch memory */
-    const size_t most = 2 * text.size + need.peak / 17 + 3;
-    t->ids.size = t->scratch.size = 0;
+    tfm_status status = tokenize(t->model, text, TFM_TEXT_FORM_TEXT, NULL, 0, n, NULL, err);
+    t->ids.size = 0;
     if (status != TFM_OK) return status;
-    if (most > INT32_MAX || !text_buffer_reserve(&t->ids, most * sizeof(int32_t)) ||
-        !text_buffer_reserve(&t->scratch, need.peak + 64))
-        return texts_no_memory(err);
-    scratch = tfm_arena_make(t->scratch.data, need.peak + 64);
-    return tokenize(t->model, text, TFM_TEXT_FORM_TEXT, (int32_t *)(void *)t->ids.data,
-                    (int32_t)most, n, &scratch, err);
+    if (!text_buffer_reserve(&t->ids, (size_t)*n * sizeof(int32_t))) return texts_no_memory(err);
+    return tokenize(t->model, text, TFM_TEXT_FORM_TEXT, (int32_t *)(void *)t->ids.data, *n, n, NULL,
+                    err);
 }
 
 /* Returns the number of tokens of a word, for around_capitalize. */
 static int32_t texts_count(void *user, const char *word, size_t size) {
-    enum { MOST = 64 };
-    int32_t n = 0;
-    if (texts_tokenize((texts_translator *)user, tfm_text_make(word, size), 0, &n, NULL) != TFM_OK)
-        return MOST;
-    return n < MOST ? n : MOST;
+    const tfm_model *model = ((const texts_translator *)user)->model;
+    int32_t n = INT32_MAX;
+    (void)tfm_model_tokenize(model, tfm_text_make(word, size), TFM_TEXT_FORM_TEXT, NULL, 0, &n,
+                             NULL, NULL);
+    return n;
 }
 
 /* Makes sure that t->own reads and writes so many tokens. */
@@ -474,7 +468,7 @@ static inline void texts_free(texts_translator *t) {
         if (t->items[i]) paragraph_free(&t->items[i]->parts), free(t->items[i]);
     free(t->items);
     text_buffer_free(&t->ids), text_buffer_free(&t->spans);
-    text_buffer_free(&t->scratch), text_buffer_free(&t->out);
+    text_buffer_free(&t->out);
     tfm_session_free(t->own);
     tfm_translator_free(t->translator);
     free(t);

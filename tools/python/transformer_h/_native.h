@@ -260,26 +260,11 @@ static void th_targets(const tfm_model *model, const char *text, const int64_t *
     int32_t i;
     for (i = 0; i < n; i++) {
         int64_t begin = i ? ends[i - 1] : 0;
-        size_t size = (size_t)(ends[i] - begin);
-        tfm_arena scratch = tfm_arena_measuring();
-        void *memory = NULL;
         counts[i] = 0;
         faults[i].status = TFM_OK;
-        if (tfm_model_tokenize_target(model, tfm_text_make(text + begin, size), (tfm_text_form)form,
-                                      NULL, 0, &counts[i], &scratch, &faults[i]) != TFM_OK)
-            continue;
-        counts[i] = 0;
-        memory = malloc(scratch.peak + 64);
-        if (!memory) {
-            faults[i].status = TFM_E_MEMORY;
-            strcpy(faults[i].text, "no memory to tokenize a target");
-            continue;
-        }
-        scratch = tfm_arena_make(memory, scratch.peak + 64);
-        (void)tfm_model_tokenize_target(model, tfm_text_make(text + begin, size),
-                                        (tfm_text_form)form, ids + (size_t)i * (size_t)width, width,
-                                        &counts[i], &scratch, &faults[i]);
-        free(memory);
+        (void)tfm_model_tokenize_target(
+            model, tfm_text_make(text + begin, (size_t)(ends[i] - begin)), (tfm_text_form)form,
+            ids + (size_t)i * (size_t)width, width, &counts[i], NULL, &faults[i]);
     }
 }
 
@@ -350,18 +335,11 @@ static int32_t th_suspects(const char *sources, const int64_t *ends, int32_t row
 
 /* Tokenizes a text as a translation. Returns its ids, which the caller frees, or NULL. */
 static int32_t *target_ids(const tfm_model *model, tfm_text text, tfm_text_form form, int32_t *n) {
-    tfm_arena need = tfm_arena_measuring(), scratch;
-    size_t most;
-    int32_t *ids;
+    int32_t *ids = NULL;
     *n = 0;
-    if (tfm_model_tokenize_target(model, text, form, NULL, 0, n, &need, NULL) != TFM_OK)
-        return NULL;
-    most = 2 * text.size + need.peak / 17 + 3; /* an upper bound on the tokens */
-    ids = most < INT32_MAX / 8 ? (int32_t *)malloc(most * sizeof *ids + need.peak + 64) : NULL;
-    if (!ids) return NULL;
-    scratch = tfm_arena_make((char *)ids + most * sizeof *ids, need.peak + 64);
-    if (tfm_model_tokenize_target(model, text, form, ids, (int32_t)most, n, &scratch, NULL) ==
-        TFM_OK)
+    if (tfm_model_tokenize_target(model, text, form, NULL, 0, n, NULL, NULL) == TFM_OK)
+        ids = (int32_t *)malloc(((size_t)*n + 1) * sizeof *ids);
+    if (ids && tfm_model_tokenize_target(model, text, form, ids, *n, n, NULL, NULL) == TFM_OK)
         return ids;
     free(ids);
     return NULL;
