@@ -537,8 +537,7 @@ extern "C" {
 /* Returns the version of the implementation, for instance "0.7.0". */
 TFM_DEF const char *tfm_version(void);
 
-/* Returns the kernel set that this machine runs, such as "AVX2 and FMA", "NEON with I8MM" or
-   "plain C". */
+/* Returns the kernel set that this machine runs, such as "AVX2 and FMA" or "plain C". */
 TFM_DEF const char *tfm_cpu_string(void);
 
 /* What a call returns, and what it means (tfm_status_text). */
@@ -664,8 +663,7 @@ TFM_DEF tfm_tensor tfm_tensor_3d(void *data, tfm_dtype dtype, int64_t d0, int64_
 TFM_DEF tfm_tensor tfm_tensor_4d(void *data, tfm_dtype dtype, int64_t d0, int64_t d1, int64_t d2,
                                  int64_t d3);
 
-/* Returns the view with dimensions a and b exchanged: [L, B, D] as [B, L, D]. Neither may be the
-   last dimension. */
+/* Returns the view with dimensions a and b exchanged: [L, B, D] as [B, L, D]. None is the last. */
 TFM_DEF tfm_tensor tfm_tensor_swap(tfm_tensor tensor, int a, int b);
 
 /* >>api-modules ===================================================================================
@@ -986,8 +984,7 @@ TFM_DEF void tfm_safetensors_free(tfm_safetensors *file);
 /* Return the number of tensors, and the name and the tensor of entry i, in the order of their data.
    The tensor's data are the bytes of the file: little-endian and perhaps not aligned. Read them
    with tfm_safetensors_read. Without such an entry the name and the data are NULL. For file NULL,
-   these functions and the next three return what they return for a file without entries and keys:
-   0, NULL or -1. */
+   these functions and the next three return what they return for an empty file: 0, NULL or -1. */
 TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file);
 TFM_DEF const char *tfm_safetensors_name(const tfm_safetensors *file, int64_t i);
 TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i);
@@ -1002,8 +999,7 @@ TFM_DEF const char *tfm_safetensors_metadata_key(const tfm_safetensors *file, in
 
 /* Copies entry i into out, an array of as many elements of type want. F32, F16 and BF16 can be read
    as TFM_DTYPE_F32, BOOL and integers as TFM_DTYPE_I32 or TFM_DTYPE_I64 if each value fits, and any
-   type as itself. Numbers come in the byte order of the host. Errors: TFM_E_DTYPE, TFM_E_OVERFLOW.
-   */
+   type as itself. Numbers have the host's byte order. Errors: TFM_E_DTYPE, TFM_E_OVERFLOW. */
 TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, tfm_dtype want,
                                         void *out, tfm_error *err);
 
@@ -1383,9 +1379,8 @@ typedef struct tfm_forward_options {
     tfm_tensor encoder_attention; /* [N, B, H, S, S] */
     tfm_tensor decoder_attention; /* [N, B, H, T, T] */
     tfm_tensor cross_attention;   /* [N, B, H, T, S] */
-    int32_t
-        alignment_heads; /* 1: cross_attention is [n, B, T, S], of the config's alignment_heads */
-    int32_t keep_pads;   /* 1: pad ids in a target are tokens like others, as in tfm_session_score.
+    int32_t alignment_heads;      /* 1: cross_attention is [n, B, T, S], of the config's heads */
+    int32_t keep_pads; /* 1: pad ids in a target are tokens like others, as in tfm_session_score.
                           Targets of models that start with the pad id begin with it */
 } tfm_forward_options;
 
@@ -1441,8 +1436,7 @@ typedef struct tfm_decode_options {
                            2 * source length + prefix length + 16, but at least min_length + 1 and
                            at most the session's max_target, and a prefix without room there is
                            TFM_E_TOO_LONG */
-    int32_t
-        min_length; /* the end token is suppressed before this many others; at most max_length */
+    int32_t min_length; /* no end token before this many others; at most max_length */
     /* n: of a longer source (with start, end and language token) only the first n tokens are read,
        at most max_source; the last of them is the model's src_end if the source ended with it.
        result.left_out counts the others. 0: a longer source is TFM_E_TOO_LONG. */
@@ -1583,9 +1577,8 @@ TFM_DEF tfm_status tfm_session_step(tfm_session *session, int32_t *running, tfm_
 TFM_DEF tfm_status tfm_session_decode(tfm_session *session, const tfm_request *requests, int32_t n,
                                       const tfm_decode_options *options, tfm_error *err);
 
-/* Ends one running request with TFM_FINISH_STOPPED, as if it had reached max_length. A
-   request that has ended is not changed. Errors: TFM_E_STATE; TFM_E_ARGUMENT for a number that no
-   request has. */
+/* Ends one running request with TFM_FINISH_STOPPED, as if it had reached max_length. A request that
+   has ended is not changed. Errors: TFM_E_STATE; TFM_E_ARGUMENT for a number that none has. */
 TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t request, tfm_error *err);
 
 /* Returns the number of results of a request: at most n_best if it has ended, the running
@@ -1593,8 +1586,7 @@ TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t request, tfm_e
    failed, and 0 if there is no such request. */
 TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t request);
 
-/* Returns result number rank of a request. Rank 0 is the best, or the first sample or
-   alternative. */
+/* Returns result number rank of a request: 0 is the best, or the first sample or alternative. */
 TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t request, int32_t rank,
                                   tfm_result *result, tfm_error *err);
 
@@ -1619,8 +1611,7 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t request, i
 
 /* Returns the logits [V] that gave a hypothesis its last token or its end in the last step, or NULL
    if it got no token there. They include a repetition penalty and what edit_logits changed. Tokens
-   outside the shortlist: -INFINITY. For all tokens of a hypothesis, tfm_session_forward returns the
-   logits. */
+   outside the shortlist: -INFINITY. tfm_session_forward returns the logits of all tokens. */
 TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t request, int32_t rank);
 
 /* Computes the log-probabilities of given targets [n], with the bits of a search: out is row-major,
@@ -1975,6 +1966,9 @@ enum tfm__part {
 static int64_t tfm__min(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t tfm__max(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Returns how many blocks of some size n things fill; the last may be smaller. */
+static int64_t tfm__blocks(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
 /* Both return 0 where the result would not fit; neither takes negative numbers. */
 static int tfm__mul(int64_t a, int64_t b, int64_t *product) {
     if (a < 0 || b < 0 || (b != 0 && a > INT64_MAX / b)) return 0;
@@ -2079,8 +2073,7 @@ TFM__WORDS(tfm__metadata_words, "", 5, "transformer.config", "format", "license"
            "revision")
 /* clang-format on */
 
-/* Writes the words of a choice, "post|pre", or their names in C: "TFM_NORM_ORDER_POST or
-   TFM_NORM_ORDER_PRE". */
+/* Writes a choice's words, "post|pre", or their names in C: "TFM_STOP_A or TFM_STOP_B". */
 static void tfm__write_choices(tfm__writer *w, const tfm__words *words, int in_c) {
     const char *c;
     int i;
@@ -2947,8 +2940,7 @@ enum {
     TFM__NORM_COST = 16           /* operations that take as long as normalizing a number */
 };
 
-/* Returns whether dividing this many operations pays. If threads sleep, work that would be done
-   before they wake is not divided. */
+/* Returns whether dividing this many operations pays: not if they are done before threads wake. */
 static int tfm__team_shares(const tfm__team *team, int64_t operations) {
     if (team->n < 2 || operations < TFM__WORTH_SHARING) return 0;
 #ifdef TFM__THREADS
@@ -3096,8 +3088,7 @@ typedef int32_t tfm__four __attribute__((vector_size(16)));
 #endif
 
 #ifdef TFM__X86
-/* These need a compiler whose assembler knows them; Linux grants tile registers (AMX) on
-   request. */
+/* These need a compiler whose assembler knows them. Linux grants tile registers (AMX). */
 #if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
 #define TFM__BF16
 #define TFM__AVX_VNNI
@@ -3597,13 +3588,10 @@ typedef struct tfm__linear {
 
 /* ---- sizes ---- */
 
-static int64_t tfm__packed_panels(int64_t rows) { return (rows + TFM__PANEL - 1) / TFM__PANEL; }
-static int64_t tfm__packed_blocks(int64_t columns) {
-    return (columns + TFM__X_BYTES - 1) / TFM__X_BYTES;
-}
-
+static int64_t tfm__packed_panels(int64_t rows) { return tfm__blocks(rows, TFM__PANEL); }
+static int64_t tfm__packed_blocks(int64_t columns) { return tfm__blocks(columns, TFM__X_BYTES); }
 static int64_t tfm__packed_groups(tfm_weight_type type, int64_t columns) {
-    return (columns + tfm__types[type].k_group - 1) / tfm__types[type].k_group;
+    return tfm__blocks(columns, tfm__types[type].k_group);
 }
 /* Returns the bytes of a group of columns of one row. */
 static int64_t tfm__packed_group_bytes(tfm_weight_type type) {
@@ -3721,12 +3709,12 @@ static void tfm__matrix_read_row(const tfm__matrix *w, int64_t i, float *row) {
     else {
         unsigned char some[256]; /* elements of this row alone */
         int64_t bytes = tfm__dtype_bytes(dtype, k_group);
-        int64_t panel_bytes = TFM__PANEL * bytes * ((w->columns + k_group - 1) / k_group);
+        int64_t panel_bytes = TFM__PANEL * bytes * tfm__blocks(w->columns, k_group);
         const unsigned char *from = tfm__packed_panel_at(w, i / TFM__PANEL, panel_bytes) +
                                     i % TFM__PANEL * bytes;
         for (k = 0; k < w->columns; k += n) { /* whole groups, except at the end */
             n = tfm__min(256 / tfm__dtype_bytes(dtype, 1), w->columns - k);
-            for (g = 0; g < (n + k_group - 1) / k_group; g++, from += TFM__PANEL * bytes)
+            for (g = 0; g < tfm__blocks(n, k_group); g++, from += TFM__PANEL * bytes)
                 memcpy(some + g * bytes, from, (size_t)bytes);
             if (w->type == TFM_WEIGHT_TYPE_F32) memcpy(row + k, some, (size_t)n * sizeof *row);
             else tfm__widen(row + k, some, dtype, n);
@@ -3892,8 +3880,7 @@ static void tfm__packed_convert_row(const tfm__packer *p, const tfm__matrix *sto
     } else tfm__narrow(to, floats, tfm__types[type].dtype, K);
 }
 
-/* Packs panel i of w. Its rows are converted in scratch first, because the panel may take their
-   place. */
+/* Packs panel i of w, from rows converted in scratch, because it may take the place of the rows. */
 static void tfm__packed_fill_panel(const tfm__packer *p, const tfm__matrix *stored,
                                    const tfm__matrix *w, int64_t i) {
     const int64_t bytes = tfm__dtype_bytes(tfm__types[w->type].dtype, w->columns);
@@ -4008,14 +3995,13 @@ static void tfm__matrix_gather_rows(tfm__matrix *to, const tfm__matrix *w, const
 typedef struct tfm__product {
     tfm__rows y, x;
     const tfm__linear *w;
-    int64_t first;  /* row of w that gives column 0 of y: a multiple of 16 */
-    int activation; /* a tfm_activation, TFM__SIGMOID, or -1 for none */
-    int64_t gate;   /* floats from y to the factors of y; 0: no gate */
-    unsigned char
-        *converted; /* x as the tiles read it, rows TFM__X_STRIDE bytes apart: int8 or bf16,
+    int64_t first;            /* row of w that gives column 0 of y: a multiple of 16 */
+    int activation;           /* a tfm_activation, TFM__SIGMOID, or -1 for none */
+    int64_t gate;             /* floats from y to the factors of y; 0: no gate */
+    unsigned char *converted; /* x as tiles read it, rows TFM__X_STRIDE bytes apart: int8 or bf16,
                                  block by block, or floats of attention; NULL: they read x */
-    int64_t converted_block; /* bytes from one block of columns to the next; orders are halfway */
-    float *scales;           /* [rows of x]: scales of int8; NULL: none */
+    int64_t converted_block;  /* bytes from one block of columns to the next; orders are halfway */
+    float *scales;            /* [rows of x]: scales of int8; NULL: none */
 } tfm__product;
 
 static tfm__product tfm__product_make(const tfm__rows *y, const tfm__rows *x,
@@ -4172,8 +4158,7 @@ static tfm__product tfm__product_share(const tfm__product *p, int64_t m, int64_t
     return share;
 }
 
-/* Returns the tiles for a weight type, from many rows to one. Only Intel's CPUs are faster with the
-   tall tile. */
+/* Returns the tiles for a weight type, from many rows to one. The tall tile is for Intel's CPUs. */
 static const tfm__tiling *tfm__product_tiling(const tfm__kernels *kernels, tfm_weight_type type) {
     const tfm__tiling *tiling = kernels->tiles[type];
     return tiling->rows == TFM__TALL && !tfm__cpu_is_intel() ? tiling + 1 : tiling;
@@ -4279,7 +4264,7 @@ enum {
 
 /* Returns where part i begins when n things are divided in whole lots; the last may be smaller. */
 static int64_t tfm__part_begin(int64_t i, int64_t parts, int64_t n, int64_t lot) {
-    return tfm__min(n, i * ((n + lot - 1) / lot) / parts * lot);
+    return tfm__min(n, i * tfm__blocks(n, lot) / parts * lot);
 }
 
 static void tfm__product_convert_part(void *context, int32_t part) {
@@ -4363,8 +4348,7 @@ static void tfm__product_run(const tfm__team *team, const tfm__product *products
         for (i = 0; i < n * job.parts; i++) tfm__product_part(&job, i);
 }
 
-/* Computes y = exp(x - max) in n entries and returns the factor that makes their sum 1. x may be
-   y. If all are -inf, all become 0. */
+/* Computes y = exp(x - max), 0 if all are -inf, and returns the factor that makes the sum 1. */
 static float tfm__exp_row(const tfm__kernels *kernels, float *y, const float *x, int64_t n) {
     float max = kernels->largest(x, n);
     double sum;
@@ -4390,8 +4374,7 @@ static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float 
    rounding is larger than 1e-5, and a trained model has seen it.
    ============================================================================================== */
 
-/* Sets a column's frequency (tfm_position_kind). Returns 0 for sines, 1 for cosines, 2 for
-   zeros. */
+/* Sets a column's frequency. Returns 0 for sines, 1 for cosines, 2 for zeros. */
 static int tfm__position_wave(const tfm_position_options *o, int64_t column, int64_t D,
                               double *frequency) {
     double base = o->base != 0 ? o->base : 10000.0, step = tfm__log(base) / (double)D;
@@ -4986,8 +4969,7 @@ static void tfm__attend_mask(const tfm__attention *a, int64_t b, int64_t h, int6
         if ((pads && pads[s]) || (hidden && hidden[s])) scores[s] = -INFINITY;
 }
 
-/* Returns the end, at most n, of the positions from s on whose keys and values are in one row, and
-   sets *row to it. */
+/* Returns the end, at most n, of the positions from s on whose keys and values are in one row. */
 static int64_t tfm__attend_next_run(const int32_t *path, int64_t s, int64_t n, int64_t *row) {
     if (!path) return n;
     *row = path[s];
@@ -5024,9 +5006,8 @@ static void tfm__attend_store_weights(const tfm__attention *a, int64_t b, int64_
                 TFM__PREFETCH((char *)tfm__head_at(heads, b, h, (s) + tfm__s) + tfm__k);           \
     } while (0)
 
-/* A few queries that read a block of keys or values together, which then stays in the cache. Keys
-   and values have two sources: 0 is the target or the only one, 1 is the memory in the same
-   softmax. */
+/* A few queries that read a block of keys or values together, which then stays in the cache. Of the
+   two sources of keys and values, 0 is the target or the only one, 1 the memory in its softmax. */
 enum { TFM__TOGETHER = 8 };
 typedef struct tfm__queries {
     int64_t n, rows[TFM__TOGETHER], heads[TFM__TOGETHER], positions[TFM__TOGETHER];
@@ -5132,8 +5113,7 @@ static int64_t tfm__attend_tile_scratch(tfm_weight_type type, int64_t S, int64_t
     return (n + rows * TFM__X_STRIDE) / 4;
 }
 
-/* Returns keys or values as the weights of a product. They will be packed at *at, which moves
-   on. */
+/* Returns keys or values as a product's weights. They will be packed at *at, which moves on. */
 static tfm__linear tfm__attend_map(tfm_weight_type type, int64_t rows, int64_t columns,
                                    float **at) {
     tfm__linear map;
@@ -5398,8 +5378,7 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
     return TFM_OK;
 }
 
-/* Rotary positions of an attention. A table has a row for each position: of each set of frequencies
-   n cosines, then n sines. */
+/* Rotary positions. A table's row has, for each set of frequencies, n cosines, then n sines. */
 typedef struct tfm__rotary {
     const float *frequencies; /* [n]; NULL: none */
     int64_t n, first;         /* columns of the table before its own */
@@ -5531,8 +5510,7 @@ typedef struct tfm__projections {
 /* Returns the columns of all contexts. */
 static int64_t tfm__contexts_width(const tfm__projections *w) { return w->n_heads * w->W; }
 
-/* Views an attention for inputs of these widths. It must return width columns, or any number if
-   width is -1. */
+/* Views an attention for inputs of these widths. It must return width columns; -1: any number. */
 static tfm_status tfm__projections_view(const tfm_attention_weights *w, const char *name,
                                         int64_t q_in, int64_t k_in, int64_t v_in, int64_t width,
                                         tfm__projections *view, tfm_error *err) {
@@ -5676,8 +5654,7 @@ static tfm__heads tfm__pass_weights(const tfm__pass *p, int part, int32_t i) {
     return to;
 }
 
-/* Gives rows of queries or keys their norm and, if they are positions of the stream, their rotary
-   positions. */
+/* Gives rows of queries or keys their norm and, if they are of the stream, rotary positions. */
 static void tfm__pass_turn(const tfm__pass *p, const tfm__projections *w, const tfm__rows *rows,
                            const tfm_norm_weights *norm, int in_stream) {
     tfm__turn turn;
@@ -5702,8 +5679,7 @@ static void tfm__attend_source(const tfm__pass *p, const tfm__projections *w, in
     a->masks = p->masks[part], a->kv_rows = p->kv_rows[part];
 }
 
-/* Attends from the queries in work.q to the keys and values in kv, for sub-layer part of a layer,
-   and projects the contexts to out. */
+/* Attends from work.q to kv, for sub-layer part of a layer, and projects the contexts to out. */
 static void tfm__attend_layer(const tfm__pass *p, const tfm__projections *w, int32_t layer,
                               int part, const tfm__kv *kv, const tfm__rows *out,
                               tfm__heads weights) {
@@ -6237,8 +6213,7 @@ static int64_t tfm__utf8_fault(const char *text, size_t size) {
         n = 1;
         if ((unsigned char)text[i] < 0x80) {
             if (size - i < sizeof four) continue;
-            /* Two reads of 4 bytes, which may overlap, cover the next n bytes. If all are ASCII,
-               the loop goes on behind them. */
+            /* two reads of 4 bytes, which may overlap, cover the next n bytes: are all ASCII? */
             n = size - i < 8 ? size - i : 8;
             memcpy(&four, text + i, sizeof four);
             memcpy(&more, text + i + n - sizeof more, sizeof more);
@@ -7038,10 +7013,11 @@ typedef struct tfm__config_field {
     TFM__FIELD(#name, tfm__config_stated, config.member, kind, rule, otherwise, 0, 0, words)
 #define TFM__SAME(name, kind, rule, otherwise) TFM__CONFIG(name, name, kind, rule, otherwise, NULL)
 #define TFM__INT(name, rule) TFM__SAME(name, INT, rule, -1)
+#define TFM__LIST(name, type, member, count, kind, rule, most)                                     \
+    {#name, offsetof(type, member), 0, offsetof(type, count), TFM__FIELD_##kind,                   \
+     TFM__RULE_##rule, 0, 0, most, NULL}
 #define TFM__ROWS(name, width)                                                                     \
-    {#name, offsetof(tfm__config_stated, config.name), 0,                                          \
-     offsetof(tfm__config_stated, config.n_##name), TFM__FIELD_ROWS, TFM__RULE_NONE, 0, 0, width,  \
-     NULL}
+    TFM__LIST(name, tfm__config_stated, config.name, config.n_##name, ROWS, NONE, width)
 #define TFM__CHOICE(name, member, words)                                                           \
     TFM__CONFIG(name, member, CHOICE, NONE, 0, &tfm__##words##_words)
 static const tfm__config_field tfm__config_fields[] = {
@@ -7064,9 +7040,8 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__INT(src_start, SRC_ID), TFM__INT(src_end, SRC_ID), TFM__INT(start, TGT_ID),
     TFM__INT(end, TGT_ID), TFM__INT(forced, TGT_ID),
     TFM__CHOICE(start_embedding, start_embedding_zero, start),
-    {"suppressed", offsetof(tfm__config_stated, config.suppressed), 0,
-     offsetof(tfm__config_stated, config.n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0,
-     NULL},
+    TFM__LIST(suppressed, tfm__config_stated, config.suppressed, config.n_suppressed, IDS, TGT_ID,
+              0),
     TFM__SAME(languages, LANGUAGES, NONE, 0), TFM__CHOICE(src_language, src_language, language),
     TFM__CHOICE(tgt_language, tgt_language_forced, forced), TFM__CHOICE(src_text, src_text, text),
     TFM__CHOICE(tgt_text, tgt_text, text), TFM__SAME(byte_offset, INT, NONE, 0),
@@ -7088,6 +7063,8 @@ static const tfm__config_field tfm__config_fields[] = {
 #define TFM__DECODE(member, kind, least, most, words)                                              \
     TFM__FIELD(#member, tfm_decode_options, member, kind, NONE, 0, least, most, words)
 #define TFM__UP_TO(member, kind, most) TFM__DECODE(member, kind, 0, most, NULL)
+#define TFM__IDS(member, kind)                                                                     \
+    TFM__LIST(member, tfm_decode_options, member, n_##member, kind, TGT_ID, 0)
 static const tfm__config_field tfm__decode_fields[] = {
     TFM__UP_TO(beam, INT, INT32_MAX), TFM__DECODE(length_penalty, NUMBER, -100, 100, NULL),
     TFM__UP_TO(patience, NUMBER, 1000000), TFM__UP_TO(no_unknown, INT, 1),
@@ -7096,15 +7073,8 @@ static const tfm__config_field tfm__decode_fields[] = {
     TFM__UP_TO(no_repeat_ngram, INT, INT32_MAX), TFM__UP_TO(repetition_penalty, NUMBER, 1000000),
     TFM__DECODE(repetition, CHOICE, 0, TFM_REPETITION_COUNT - 1, &tfm__repetition_words),
     TFM__UP_TO(force_end, INT, 1), TFM__UP_TO(no_source_ngram, INT, INT32_MAX),
-    {"suppressed", offsetof(tfm_decode_options, suppressed), 0,
-     offsetof(tfm_decode_options, n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, NULL},
-    {"suppressed_sequences", offsetof(tfm_decode_options, suppressed_sequences), 0,
-     offsetof(tfm_decode_options, n_suppressed_sequences), TFM__FIELD_SEQUENCES, TFM__RULE_TGT_ID,
-     0, 0, 0, NULL},
-    {"end_ids", offsetof(tfm_decode_options, end_ids), 0, offsetof(tfm_decode_options, n_end_ids),
-     TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, NULL},
-    {"shortlist", offsetof(tfm_decode_options, shortlist), 0,
-     offsetof(tfm_decode_options, n_shortlist), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, NULL},
+    TFM__IDS(suppressed, IDS), TFM__IDS(suppressed_sequences, SEQUENCES), TFM__IDS(end_ids, IDS),
+    TFM__IDS(shortlist, IDS),
     TFM__UP_TO(coverage_penalty, NUMBER, 1000000), TFM__UP_TO(n_best, INT, INT32_MAX),
     TFM__UP_TO(samples, INT, INT32_MAX), TFM__UP_TO(temperature, NUMBER, 1000000),
     TFM__UP_TO(top_k, INT, INT32_MAX), TFM__UP_TO(top_p, NUMBER, 1),
@@ -7122,14 +7092,6 @@ enum {
     TFM__N_CONFIG_FIELDS = sizeof tfm__config_fields / sizeof *tfm__config_fields,
     TFM__N_DECODE_FIELDS = sizeof tfm__decode_fields / sizeof *tfm__decode_fields
 };
-#undef TFM__FIELD
-#undef TFM__CONFIG
-#undef TFM__SAME
-#undef TFM__INT
-#undef TFM__ROWS
-#undef TFM__CHOICE
-#undef TFM__DECODE
-#undef TFM__UP_TO
 
 /* Returns the value that a scalar has in the struct at base. Its member is a double, an int32_t, or
    an enum, which some compilers store in a byte. */
@@ -7173,8 +7135,7 @@ static int tfm__decode_needs_attention(const tfm_decode_options *o) {
     return o->coverage_penalty > 0 || o->attention_layer || o->attention_head;
 }
 
-/* Checks all options that depend on the model alone. Messages begin with where, which is "" in a
-   call. */
+/* Checks all options that depend on the model alone. Messages begin with where, "" in a call. */
 static tfm_status tfm__check_decode_fields(const tfm_decode_options *o, const tfm_config *c,
                                            const char *where, tfm_error *err) {
     const tfm_status status = *where ? TFM_E_CONFIG : TFM_E_ARGUMENT;
@@ -7519,10 +7480,9 @@ static int64_t tfm__u32_at(const unsigned char *numbers, int64_t i) {
 
 /* Weights are views of the file's bytes or of copies in the pool. Tied tensors share their data. */
 struct tfm_model {
-    tfm__pool
-        pool; /* first, for tfm__pool_make; has the file's bytes, too, if the model read them */
-    void *mapping; /* or where they are mapped; NULL: neither */
-    size_t mapped; /* bytes there */
+    tfm__pool pool; /* first, for tfm__pool_make; has the file's bytes, if the model read them */
+    void *mapping;  /* or where they are mapped; NULL: neither */
+    size_t mapped;  /* bytes there */
     tfm_config config;
     tfm_decode_options decoding;
     const tfm__kernels *kernels; /* that its matrices are packed for */
@@ -7548,8 +7508,8 @@ typedef struct tfm__loader {
     tfm_safetensors *file;
     tfm_model *model;
     tfm_model_options options;
-    int packed;     /* layout; not 0: matrices may be panels, and the config states the sizes */
-    int owns_bytes; /* panels may overwrite rows of the file's bytes */
+    int packed;           /* 1: matrices may be panels, and the config states the sizes */
+    int owns_bytes;       /* panels may overwrite rows of the file's bytes */
     char name[TFM__NAME]; /* of the tensor that was claimed last */
     tfm_error *err;
 } tfm__loader;
@@ -7727,8 +7687,7 @@ static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int
     return length;
 }
 
-/* Applies rules where a text begins: sets *out [*n], and returns how many bytes of text it
-   replaces. */
+/* Applies rules where a text begins: sets *out [*n], and returns how many bytes it replaces. */
 static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
                                   const char **out, int64_t *n) {
     uint32_t character;
@@ -8294,8 +8253,7 @@ static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm
     return TFM_OK;
 }
 
-/* Returns the first of sorted spellings low to high - 1, alike before byte at, with c or more
-   there. */
+/* Returns the first of sorted spellings low to high - 1, alike before byte at, with c or more. */
 static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, int32_t at,
                                    int c) {
     TFM__BISECT(low, high, middle,
@@ -9149,8 +9107,7 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
 
 /* ---- normalized text to pieces ---- */
 
-/* Keeps the better way to end. Cells up to the frontier are set; from.piece is -1 where no way
-   ends. */
+/* Keeps the better way to end. Cells up to the frontier are set; -1: no way ends there. */
 static void tfm__unigram_offer(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
                                int32_t id, float score) {
     while (*frontier < end) cells[++*frontier].from.piece = -1;
@@ -9673,8 +9630,7 @@ static int tfm__byte_bpe_next(tfm__token_cursor *c, tfm__token *token) {
 
 /* ---- tokens to text ---- */
 
-/* Writes the bytes for which a token's letters stand, or its spelling if a character is no
-   letter. */
+/* Writes the bytes for which a token's letters stand, or its spelling if one is no letter. */
 static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
     const tfm__spelling *s = tfm__join_spelling(j, id);
     int64_t k, size = s ? s->size : 0;
@@ -9836,8 +9792,7 @@ static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *t
     return a;
 }
 
-/* Normalizes bytes at to end of a text: between the added tokens of a pass as the next pass
-   does. */
+/* Normalizes bytes at to end of a text: what is between added tokens as the next pass does. */
 static void tfm__normal_parts(const tfm__side *side, int pass, const char *text, size_t at,
                               size_t end, tfm__normal *o) {
     char mark[TFM__ADDED_MARK] = "\xFF";
@@ -10046,8 +10001,7 @@ static tfm_status tfm__build_text(tfm__loader *l) {
     return m->target.vocabulary.n ? tfm__map_target(l) : TFM_OK;
 }
 
-/* Finds the id of a language's code of size bytes. An unknown code is an error with the three codes
-   that begin most alike. */
+/* Finds the id of a language's code of size bytes, or fails with the three that are most alike. */
 static tfm_status tfm__find_language(const tfm_config *c, const char *code, size_t size,
                                      int32_t *id, tfm_error *err) {
     const char *nearest[3] = {"", "", ""};
@@ -10216,9 +10170,8 @@ static void tfm__put_id(tfm__ids *out, int64_t n, int32_t id, size_t begin, size
     if (out->spans) out->spans[n] = span;
 }
 
-/* Turns a text into ids, a source with its language, start and end. There are two passes over the
-   tokens: the first counts and checks, so a failure leaves outputs untouched. Without room for ids
-   there is only the first. */
+/* Turns a text into ids, a source with its language, start and end. The first pass over the tokens
+   counts and checks, so a failure leaves outputs untouched. With room for ids there is a second. */
 static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const tfm_text *source,
                                 tfm_text_form form, tfm__ids *out, tfm_arena *scratch,
                                 tfm_error *err) {
@@ -10290,8 +10243,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     return TFM_OK;
 }
 
-/* Turns a text into ids with a scratch arena, or with memory of the model's allocator if it is
-   NULL. */
+/* Turns a text into ids. Without a scratch arena the model's allocator gives the memory. */
 static tfm_status tfm__tokenize_alone(const tfm_model *model, const tfm__side *side,
                                       const tfm_text *text, tfm_text_form form, tfm__ids *out,
                                       tfm_arena *scratch, tfm_error *err) {
@@ -10426,7 +10378,7 @@ static tfm_status tfm__load_check_panels(const tfm__loader *l, const tfm_tensor 
     /* floats may have another k_group and are rearranged; int8 cannot, because of its scales */
     if (t->dtype == TFM_DTYPE_I8 || k_group < 1 || k_group > 64 || k_group & (k_group - 1))
         k_group = tfm__types[tfm__type_of_dtype(t->dtype)].k_group;
-    dims[1] = (columns + k_group - 1) / k_group;
+    dims[1] = tfm__blocks(columns, k_group);
     dims[3] = k_group;
     return tfm__load_check(l, t, t->dtype, rows && columns ? 4 : 2, dims);
 }
@@ -11002,14 +10954,10 @@ static tfm_status tfm__load_config(tfm__loader *l, const tfm__config_stated *sta
     int k;
     *c = stated->config;
     l->model->decoding = stated->decoding;
-    l->packed = stated->packed < 0 ? 0 : stated->packed;
-    if (stated->packed == 0 || stated->packed > TFM__PACKED_LAYOUT)
-        return TFM__FAIL_CONFIG(l->err,
-                                "'packed' is not 1 or 2, the layouts that this library knows");
-    if (l->packed == 1) { /* nothing uses its tries */
-        (void)tfm__load_claim(l, "src", "_sentencepiece_trie");
-        (void)tfm__load_claim(l, "tgt", "_sentencepiece_trie");
-    }
+    l->packed = stated->packed >= 0;
+    if (l->packed && stated->packed != TFM__PACKED_LAYOUT)
+        return TFM__FAIL_CONFIG(l->err, "'packed' is %d, expected %d: make it with build/quantize",
+                                stated->packed, (int32_t)TFM__PACKED_LAYOUT);
     for (k = 0; k < TFM__N_CONFIG_FIELDS; k++) {
         const tfm__config_field *f = &tfm__config_fields[k];
         double size = tfm__config_get(f, stated);
@@ -11286,8 +11234,7 @@ typedef struct tfm__candidates {
     int64_t n, capacity;
 } tfm__candidates;
 
-/* The rows of the output projection that a decode needs, copied in the model's layout. Lists of ids
-   are in ascending order. */
+/* The rows of the output projection that a decode needs, in the model's layout. Ids are sorted. */
 typedef struct tfm__shortlist {
     int32_t max, n;          /* max: of the session; n: of this decode, 0 = the whole vocabulary */
     int32_t *ids;            /* [n]: the caller's ids, or those of all sentences together */
@@ -11304,9 +11251,7 @@ enum {
     TFM__LOGITS_COST = 16    /* operations that take as long as summing up a logit */
 };
 
-static int64_t tfm__logits_blocks(int64_t n) {
-    return (n + TFM__LOGITS_BLOCK - 1) / TFM__LOGITS_BLOCK;
-}
+static int64_t tfm__logits_blocks(int64_t n) { return tfm__blocks(n, TFM__LOGITS_BLOCK); }
 
 /* The logits of one hypothesis: x[i] is that of ids[i] (ascending) or of i without ids. */
 typedef struct tfm__logits {
@@ -11430,8 +11375,7 @@ static tfm_status tfm__kv_alloc(tfm_arena *arena, int64_t rows, const tfm__proje
     return tfm__take(arena, rows * kv->capacity, w->value.w.rows, size, &kv->v, err);
 }
 
-/* Lays out the cache of every decoder layer: keys and values of the target (or an SSRU's states)
-   and of the memory. */
+/* Lays out the caches of decoder layers: of the target (or an SSRU's states) and of the memory. */
 static tfm_status tfm__session_layout_cache(tfm_session *s, tfm_arena *arena, tfm_error *err) {
     const tfm__stack *d = &s->model->decoder;
     int32_t i;
@@ -11562,8 +11506,7 @@ static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm
 }
 #endif
 
-/* Takes all memory of the session from the arena. The same code measures and lays out, so both
-   always agree. */
+/* Takes all memory of the session from the arena. The same code measures, so both agree. */
 static tfm_status tfm__session_layout(tfm_session *s, int attention, tfm_arena *arena,
                                       tfm_error *err) {
     const tfm_model *m = s->model;
@@ -11749,8 +11692,7 @@ TFM_DEF void tfm_session_free(tfm_session *session) {
     s->allocator.release(s->allocator.user, s->allocation);
 }
 
-/* Checks that n ids can be read and are in the vocabulary. row is -1 if they are no list of
-   several. */
+/* Checks that n ids can be read and are in the vocabulary. row -1: they are the only list. */
 static tfm_status tfm__ids_check(const int32_t *ids, int32_t n, int32_t vocab, const char *name,
                                  int32_t row, tfm_error *err) {
     char where[32] = "";
@@ -11835,8 +11777,7 @@ static void tfm__session_extend_positions(tfm_session *s, int64_t n) {
     s->positions.n = n;
 }
 
-/* Gets the embeddings or the memory of row b of the source; no data if it has neither. Returns 1 if
-   they are memory. */
+/* Gets the vectors of row b of the source; no data if it has none. Returns 1 if they are memory. */
 static int tfm__source_vectors(const tfm_session *s, int64_t b, tfm__rows *rows) {
     const tfm_request *r = s->encoder.requests ? s->encoder.requests + b : NULL;
     int64_t L = s->src.L, D = s->model->config.d_memory;
@@ -11955,8 +11896,7 @@ static void tfm__session_order_rows(tfm_session *s, const int32_t *lengths) {
     }
 }
 
-/* Copies as many of n rows of the source as a pass can have, from order[first] on, L positions
-   each. */
+/* Copies as many of n rows of the source as fit a pass, L positions each, from order[first] on. */
 static tfm__id_rows tfm__encoder_gather_group(const tfm_session *s, int64_t first, int64_t n,
                                               int64_t L) {
     tfm__id_rows g = s->group;
@@ -11974,8 +11914,7 @@ static tfm__id_rows tfm__encoder_gather_group(const tfm_session *s, int64_t firs
     return g;
 }
 
-/* Lists the rows of the source that have memory, or those that need the encoder, the longest first.
-   Returns how many there are. */
+/* Lists the rows that have memory, or need the encoder, the longest first. Returns their number. */
 static int32_t tfm__encoder_list_rows(tfm_session *s, int has_memory, int ordered) {
     tfm__rows unused;
     int32_t i, n = 0;
@@ -12045,8 +11984,7 @@ static void tfm__decoder_run(tfm_session *s, tfm__pass *p, const int32_t *source
     p->masks[TFM__CROSS] = NULL;
 }
 
-/* Runs the teacher-forced decoder on as many targets as one pass can have, from row b0 on, and
-   returns its output. */
+/* Returns the teacher-forced decoder's output for as many targets from row b0 on as fit a pass. */
 static tfm__rows tfm__decoder_run_group(tfm_session *s, int64_t b0, const tfm_forward_options *o) {
     int64_t b;
     tfm_masks masks = tfm__id_rows_masks(&s->tgt);
@@ -12099,8 +12037,7 @@ static void tfm__generator_run(const tfm_session *s, const tfm__rows *out, const
 
 /* ---- paths: tokens and back-pointers ---- */
 
-/* Returns where the ids of a result go: room for max_target. Those of a request that failed have
-   the message instead. */
+/* Returns the room for the max_target ids of a result, or for the message of a failed request. */
 static int32_t *tfm__result_ids(const tfm_session *s, int32_t request, int32_t rank) {
     return s->search.out_ids + ((int64_t)request * s->max_beam + rank) * s->max_target;
 }
@@ -12277,8 +12214,7 @@ static void tfm__ban_add_suppressed(tfm_session *s, int32_t b, const int32_t *id
     }
 }
 
-/* Makes each token that occurred before less likely, once. zero is the logit that a penalty does
-   not change. */
+/* Makes each token that occurred before less likely, once. The logit `zero` would not change. */
 static void tfm__logits_penalize(tfm_session *s, const tfm__logits *y, const int32_t *ids,
                                  int32_t n, double zero) {
     double penalty = (double)(float)s->decode.repetition_penalty, x;
@@ -12298,8 +12234,7 @@ static int tfm__logits_are_penalized(const tfm_decode_options *o) {
     return o->repetition_penalty != 0 && o->repetition_penalty != 1;
 }
 
-/* Moves the logits of a shortlist to their ids' places among V. The last one moves first, because
-   the ids are in ascending order. */
+/* Moves the logits of a shortlist to their ids' places among V, the last first: ids ascend. */
 static void tfm__logits_spread(tfm__logits y, int64_t V) {
     int64_t v;
     for (v = V - 1; y.ids && v >= 0; v--)
@@ -12612,8 +12547,7 @@ static void tfm__sample_advance(tfm_session *s, tfm__beam *first, int32_t n, int
     tfm__ban_drop(s, bans);
 }
 
-/* Begins the alternatives: finds the best tokens that are not end tokens, and gives each its own
-   beam. */
+/* Begins the alternatives: gives each of the best tokens, end tokens left out, its own beam. */
 static void tfm__sentence_branch(tfm_session *s, int32_t b) {
     const tfm_decode_options *o = &s->decode;
     tfm__beam *beams = tfm__beam_at(s, b, 0);
@@ -12708,8 +12642,7 @@ static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
 }
 
 /* Returns how many tokens of its draft a sentence verifies in this step: 0, 1, 3 or 7. With its
-   last token these are 1, 2, 4 or 8 rows, which fill tiles: a step of 5 rows takes longer than one
-   of 8. */
+   last token these are 1, 2, 4 or 8 rows, which fill tiles: 5 rows take longer than 8. */
 static int32_t tfm__draft_count(const tfm_session *s, int32_t b) {
     const tfm__sentence *sentence = &s->search.sentences[b];
     int32_t rows = TFM__DRAFT_ROWS;
@@ -12742,8 +12675,7 @@ static int tfm__draft_accept(tfm_session *s, int32_t b) {
 
 /* ---- shortlists ----
    A shortlist of the caller is one list for all rows. A lexical one has a list for each sentence,
-   from its source alone: one product computes the logits of all lists, and each sentence gets those
-   of its own list. */
+   from its source alone: one product computes all logits, and each sentence gets those it lists. */
 
 /* Marks the ids that a source of n ids may need: the first shortlist_first ids, those that the
    lexicon has for its source tokens (and these tokens, if both sides have one vocabulary), ends,
@@ -12815,8 +12747,7 @@ static void tfm__shortlist_gather(tfm_session *s) {
     for (i = 0; l->bias && i < l->n; i++) l->bias[i] = generator->bias[l->ids[i]];
 }
 
-/* Sums up the logits of one row of the step, after it moved those of a lexical shortlist to their
-   places. */
+/* Sums up the logits of one row of the step, after it moved those of a lexical shortlist. */
 static void tfm__logits_sum_row(void *context, int32_t row) {
     const tfm_session *s = (const tfm_session *)context;
     const tfm__shortlist *l = &s->shortlist;
@@ -13125,8 +13056,7 @@ static const int32_t *tfm__request_source(const tfm_session *s, const tfm_reques
     return r->text.data || r->text.size ? s->asked.ids + (int64_t)i * s->max_source : r->ids.data;
 }
 
-/* Checks the source of request i, and sets asked.lengths[i] and left_out[i]. A text becomes
-   asked.ids. */
+/* Checks the source of request i, and sets lengths[i], left_out[i] and, of a text, ids in asked. */
 static tfm_status tfm__request_read(tfm_session *s, const tfm_request *r, int32_t i,
                                     int32_t truncate, int32_t language, tfm_error *err) {
     const tfm_config *c = &s->model->config;
@@ -13461,8 +13391,7 @@ static int32_t tfm__result_length(const tfm_session *s, const tfm__hypothesis *h
     return h->length + (s->decode.keep_end && h->finish == TFM_FINISH_ENDED);
 }
 
-/* Finds the result of a rank, 0 for the best. A request that was not decoded has one, which is
-   empty. */
+/* Finds the result of a rank, 0 for the best. A request that was not decoded has an empty one. */
 static tfm_status tfm__result_find(tfm_session *s, int32_t request, int32_t rank,
                                    tfm__hypothesis *h, tfm_error *err) {
     const tfm__beam *beam;
@@ -13691,8 +13620,7 @@ TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_request *
     return TFM_OK;
 }
 
-/* Writes the log-probabilities of the targets from row b0 on. x is the decoder's output at their
-   positions. */
+/* Writes the log-probabilities of the targets from row b0 on, for which the decoder gave x. */
 static void tfm__score_targets(tfm_session *s, const tfm_ids *targets, int64_t b0,
                                const tfm__rows *x, int32_t offset, double *out) {
     const tfm_config *c = &s->model->config;
@@ -13719,8 +13647,6 @@ static void tfm__score_targets(tfm_session *s, const tfm_ids *targets, int64_t b
     }
 }
 
-/* Runs the teacher-forced decoder on the start token and each target, and scores the target and the
-   end token. */
 TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_request *requests, int32_t n,
                                      const tfm_ids *targets, int32_t offset, double *out,
                                      tfm_error *err) {
@@ -13795,12 +13721,10 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_request *re
    two sentences that are not split are still translated well, and half a sentence is not.
    ============================================================================================== */
 
-/* ---- tables of words, in small letters. ^: with a capital only ("Min. Vos", but not "5 min."). =:
-   without a capital only ---- */
+/* ---- tables of words, in small letters. ^: with a capital only ("Min. Vos"). =: without ---- */
 
 /* clang-format off */
-/* Abbreviations that are never the last word of a sentence, in any language that has them. A word
-   without a vowel needs no entry. */
+/* Abbreviations that never end a sentence in a language. A word without a vowel needs no entry. */
 static const char tfm__abbreviations[] =
     " ^mrd ^tsd messrs prof ^rev ^hon gen ^col ^maj capt ^cpt ^cmdr ^adm ^gov ^rep ^pres supt"
     " ^brig asst dept ^univ ^assn approx incl excl ^det dipl ing ^mag ^priv ca evtl inkl exkl sog"
@@ -14092,8 +14016,7 @@ static int tfm__initials_belong(const tfm__word *w, const tfm__neighbors *by, tf
     return !by->starts;
 }
 
-/* Returns whether a word is an abbreviation by its form and place. last: what follows an apostrophe
-   or a hyphen in it. */
+/* Returns whether a word is an abbreviation by form and place. last: what is behind its ' or -. */
 static int tfm__is_abbreviation(const tfm__word *w, const tfm__word *last,
                                 const tfm__neighbors *by) {
     tfm__word title = by->before;
@@ -14130,8 +14053,7 @@ static int tfm__is_abbreviation(const tfm__word *w, const tfm__word *last,
                           (tfm__table_has(tfm__determiners, &by->before) && !last->is_small));
 }
 
-/* Applies rule 4: returns whether a full stop belongs to the word before it. next: the place of the
-   word after. */
+/* Applies rule 4: returns whether a full stop belongs to its word. next: where the next word is. */
 static int tfm__stop_belongs(const tfm_text *text, const tfm__stop *s, size_t next) {
     tfm_text word = tfm_text_make(text->data + s->word, s->begin - s->word);
     tfm__word w = tfm__word_of(word), last;
@@ -14229,8 +14151,7 @@ static int tfm__speaker_follows(const tfm_text *text, size_t at) {
     return 0;
 }
 
-/* Returns whether a sentence ends at a stop between letters without case. it: the character behind
-   it, at byte at. */
+/* Returns whether a sentence ends at a stop between letters without case, before it, at byte at. */
 static int tfm__stop_ends_without_case(const tfm_text *text, const tfm__stop *s,
                                        const tfm__character *it, size_t at) {
     int is_particle =
@@ -14277,8 +14198,7 @@ static int tfm__stop_ends(const tfm_text *text, const tfm__stop *s) {
     return !s->is_period || s->is_quoted || !tfm__stop_belongs(text, s, at);
 }
 
-/* Returns whether a Thai sentence ends at whitespace from byte at to byte next: behind a word of
-   politeness. */
+/* Returns whether a Thai sentence ends at whitespace, bytes at to next: behind a polite word. */
 static int tfm__thai_ends(const tfm_text *text, size_t at, size_t next) {
     uint32_t c = at < 12 ? 0 : tfm__character_at(text, next).c;
     return c >= 0xE00 && c < 0xE80 &&
@@ -14443,9 +14363,8 @@ static tfm_text tfm__sentence_between(const char *out, size_t used, tfm_text bet
     return tfm_sentence_space(tfm_text_make(out + used - seen, seen), between);
 }
 
-/* A text in encoder.memory: this, and then the terminated text. The translations of texts of
-   several sentences are collected there: the decoder reads keys and values, so nothing needs the
-   encoder's output. */
+/* A text in encoder.memory: this, and then the terminated text. Translations of several sentences
+   are collected there: the decoder reads keys and values, so nothing needs the encoder's output. */
 typedef struct tfm__kept {
     size_t size;
     tfm_status status; /* of the request; if it failed, the text is the message */
@@ -14605,8 +14524,7 @@ static tfm_status tfm__joining_run(tfm_session *s, tfm__joining *j, const tfm_de
     }
 }
 
-/* Leaves the results of texts that are kept: under skip_errors the status and the message of each
-   request, and otherwise none. */
+/* Leaves the results of kept texts: under skip_errors status and message of each, else none. */
 static void tfm__joining_end(tfm_session *s, const tfm__joining *j) {
     int32_t i;
     tfm__kept kept;
@@ -14814,8 +14732,7 @@ static tfm_status tfm__buffer_append(tfm_translator *t, tfm__buffer *b, const ch
     return TFM_OK;
 }
 
-/* Gives a worker's session its block. A block for a very long sentence is kept only for others that
-   are about as long. */
+/* Gives a worker's session its block. That of a very long sentence stays for similar ones only. */
 static void *tfm__block_allocate(void *user, size_t bytes) {
     tfm__worker *w = (tfm__worker *)user;
     tfm__buffer *b = &w->block;
@@ -14842,8 +14759,6 @@ static size_t tfm__batch_bytes(const tfm_config *c, int32_t max_batch) {
 }
 
 /* ---- a job: sentences of similar length ---- */
-
-static int64_t tfm__blocks(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 /* What a batch needs of a session. more: target tokens beside those that the source allows. */
 typedef struct tfm__need {
@@ -15015,8 +14930,7 @@ static int64_t tfm__batch_run(tfm__worker *w, void **items, int64_t n) {
     return rows;
 }
 
-/* Orders items by length, the longest first: the last batches are then short, during which other
-   threads may have nothing to do. */
+/* Orders items by length, the longest first: threads may have to wait for the last batches. */
 static int tfm__item_compare(const void *a, const void *b) {
     const tfm__item *x = (const tfm__item *)a, *y = (const tfm__item *)b;
     if (x->length != y->length) return x->length < y->length ? 1 : -1;
@@ -15047,8 +14961,7 @@ static void tfm__job_run(tfm__worker *w, void **items, int64_t n) {
 
 /* ---- windows ---- */
 
-/* Adds a sentence to the text that is being joined, and frees its translation. Returns what done
-   returns at a text's end. */
+/* Adds a sentence to its text, and frees its translation. Returns what done returns, or 0. */
 static int tfm__item_join(tfm_translator *t, tfm__item *item) {
     tfm_translated *r = &t->result;
     tfm__buffer *b = &t->joined;
@@ -15182,8 +15095,7 @@ static tfm_status tfm__window_fill(tfm_translator *t, tfm__window *w, tfm_error 
     return TFM_OK;
 }
 
-/* Divides a window into jobs, and gives it to the workers. A job is a batch, or less if a thread
-   would get none. */
+/* Gives the workers a window in jobs: batches, or smaller ones if a thread would get none. */
 static void tfm__window_give(tfm_translator *t, tfm__window *w) {
     w->job_items = tfm__min(tfm__blocks(w->n, t->threads), t->max_batch);
     w->left = tfm__blocks(w->n, w->job_items), w->next = 0;
@@ -15394,8 +15306,7 @@ TFM_DEF size_t tfm_translator_bytes(const tfm_translator *translator) {
 #define TFM__VNNI TFM__KERNEL("avx512vnni,avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")
 #define TFM__AVX2 TFM__KERNEL("avx2,fma,f16c")
 
-/* Returns the mask of the lanes that are left, at most 16. Other lanes are neither read nor
-   written. */
+/* Returns the mask of the lanes that are left, at most 16. Others are neither read nor written. */
 TFM__AVX512 static TFM__INLINE __mmask16 tfm__avx512_mask(int64_t left) {
     if (left >= 16) return (__mmask16)0xFFFF;
     return (__mmask16)(left > 0 ? (1u << left) - 1u : 0);
@@ -15454,8 +15365,7 @@ static int tfm__cpu_ask(void) {
     if (avx512) has |= TFM__CPU_AVX512;
     if (c >> 11 & 1) has |= TFM__CPU_VNNI;
 #ifdef TFM__AMX
-    /* A process must request AMX, because Linux then reserves room for the tiles in signal
-       frames. */
+    /* a process must request AMX: Linux then reserves room for the tiles in signal frames */
     if ((low >> 17 & 3) == 3 && (d >> 22 & d >> 24 & d >> 25 & 1) && /* bf16, tiles, int8 */
         syscall(arch_prctl, request_permission, tile_data) == 0)
         has |= TFM__CPU_AMX;
@@ -16303,8 +16213,6 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 #endif
     /* clang-format on */
     return NULL;
-#undef TFM__SET
-#undef TFM__LOOPS
 }
 
 #if defined(__clang__)
@@ -16505,8 +16413,7 @@ TFM__INT8_INLINED void TFM__(write)(const tfm__tile *t, int type, TFM__(sums) * 
 
 #ifdef TFM__I_DOT
 /* Adds four columns at a time of one panel or two, for each of some steps, which have sums of their
-   own. One loop goes over all sums, because clang leaves sums in memory if an inner loop has a
-   single iteration. */
+   own. One loop goes over all sums, as in tile_column. */
 TFM__INT8_INLINED void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char *x,
                                         const unsigned char *w0, const unsigned char *w1, int steps,
                                         int rows, int panels, int vectors) {
@@ -16715,8 +16622,7 @@ TFM__INT8_INLINED void TFM__(step_16)(const unsigned char *x, const unsigned cha
     TFM__TILE_DOT(3, 4, 5);
 }
 
-/* Adds all columns to the sums. Rows of x end in zeros up to whole tiles; w is copied to get
-   them. */
+/* Adds all columns to the sums. Rows of x end in zeros up to whole tiles; w gets them in a copy. */
 TFM__INT8_INLINED void TFM__(sum_up)(const tfm__tile *t, tfm_weight_type type, int rows,
                                      int panels) {
     const unsigned char *x = (const unsigned char *)t->x, *w[TFM__MOST_PANELS];
@@ -17163,8 +17069,7 @@ TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation acti
 }
 
 /* ---- dot products of rows ----
-   DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up by halves
-   and stores them. */
+   DOTS: sums at a time, each in PER_PANEL vectors of lanes. V_STORE_SUMS adds up the lanes. */
 
 #ifndef TFM__DOTS
 #define TFM__DOTS 4

@@ -288,13 +288,6 @@ static void TEST_UNUSED tiny_pack(st_writer *w, const tiny *t, int64_t k_group) 
     *w = packed;
 }
 
-/* States the layout of a packed file. */
-static void TEST_UNUSED tiny_state_layout(st_writer *w, int layout) {
-    char *number = strstr(w->pairs[0].value, "\"packed\": ");
-    if (!number) exit(2);
-    number[10] = (char)('0' + layout);
-}
-
 /* Returns the file's bytes, which live until the test ends. */
 static void TEST_UNUSED *tiny_bytes(st_writer *w, size_t *size) {
     void *data = NULL, *kept;

@@ -251,7 +251,7 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
     for (k = 0; k < FUZZ_COUNT(sizes) && is_packed; k++)
         if (!strstr(config, sizes[k].name))
             used += snprintf(config + used, 100, ", \"%s\": %d", sizes[k].name, sizes[k].size);
-    if (is_packed) used += snprintf(config + used, 100, ", \"packed\": %d", 1 + (which & 1));
+    if (is_packed) used += snprintf(config + used, 100, ", \"packed\": 2");
     if (cut) /* SentencePiece on one side or both, of one kind or both, with words or without */
         used += snprintf(config + used, 100, ", \"src_text\": \"sentencepiece\"%s",
                          cut & 1 ? "" : ", \"tgt_text\": \"sentencepiece\"");
@@ -272,13 +272,9 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
             st_add(&w, k ? "tgt_vocabulary" : "src_vocabulary",
                    tfm_tensor_1d(words[k], TFM_DTYPE_U8, sizeof words[0] - 1));
     for (k = 0; k < 2 && is_packed; k++)
-        if (fuzz_entry(&w, k ? "tgt_sentencepiece" : "src_sentencepiece")) {
+        if (fuzz_entry(&w, k ? "tgt_sentencepiece" : "src_sentencepiece"))
             st_add(&w, k ? "tgt_sentencepiece_sorted" : "src_sentencepiece_sorted",
                    tfm_tensor_1d(tables.of.pieces, TFM_DTYPE_I32, fuzz_n_pieces));
-            if (!(which & 1)) /* layout 1 */
-                st_add(&w, k ? "tgt_sentencepiece_trie" : "src_sentencepiece_trie",
-                       tfm_tensor_2d(fuzz_bytes, TFM_DTYPE_U32, 4, 2));
-        }
     for (k = 0; k < 2 && is_packed; k++)
         if (fuzz_entry(&w, k ? "tgt_vocabulary" : "src_vocabulary"))
             st_add(&w, k ? "tgt_vocabulary_sorted" : "src_vocabulary_sorted",

@@ -1379,8 +1379,10 @@ static void packed_files(void) {
     static const struct {
         const char *from, *to, *says;
     } configs_of[] = {
-        {"\"packed\": 2", "\"packed\": 3", "'packed' is not 1 or 2"},
-        {"\"packed\": 2", "\"packed\": 0", "'packed' is not 1 or 2"},
+        {"\"packed\": 2", "\"packed\": 3",
+         "'packed' is 3, expected 2: make it with build/quantize"},
+        {"\"packed\": 2", "\"packed\": 1", "'packed' is 1, expected 2"},
+        {"\"packed\": 2", "\"packed\": 0", "'packed' is 0, expected 2"},
         {"\"packed\": 2, ", "", "generator.weight' is [1, 20, 16, 1], expected rank 2"},
         {"\"d_model\": 20, ", "", "'d_model' is missing"},
         {"\"d_ff\": 24, ", "", "'d_ff' is missing"},
@@ -1429,7 +1431,7 @@ static void packed_files(void) {
         tiny t = tiny_default();
         st_writer w;
         t.packed = 1;
-        t.config = ", \"packed\": 1, \"d_model\": 20, \"d_ff\": 24, \"d_key\": 6, \"d_value\": 5, "
+        t.config = ", \"packed\": 2, \"d_model\": 20, \"d_ff\": 24, \"d_key\": 6, \"d_value\": 5, "
                    "\"src_vocab_size\": 11, \"tgt_vocab_size\": 13";
         tiny_write(&w, t);
         must(load(&w)); /* a packed file with rows instead of panels */

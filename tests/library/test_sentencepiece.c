@@ -17,8 +17,7 @@ typedef struct spm_file {
     int vs, vt;                        /* rows of the embeddings */
     const char *config;
     const tfm_allocator *allocator;
-    int layout;      /* of a packed file; 0: it is not packed */
-    tfm_tensor trie; /* of the source; without data: none */
+    int is_packed;
 } spm_file;
 
 static tfm_model *load(spm_file f) {
@@ -38,8 +37,7 @@ static tfm_model *load(spm_file f) {
     if (f.tgt)
         st_add(&w, "tgt_sentencepiece",
                tfm_tensor_1d((void *)f.tgt, TFM_DTYPE_U8, (int64_t)f.tgt_size));
-    if (f.layout) tiny_pack(&w, &t, 1), tiny_state_layout(&w, f.layout);
-    if (f.trie.data) st_add(&w, "src_sentencepiece_trie", f.trie);
+    if (f.is_packed) tiny_pack(&w, &t, 1);
     data = tiny_bytes(&w, &size);
     err.text[0] = 0;
     err.status = tfm_model_load(&model, data, size, &o, &err);
@@ -1183,63 +1181,33 @@ static void orders(void) {
     CHECK(!wrong, "  and 8 with a number that is not one of a piece");
 }
 
-/* Version 0.4.0 wrote packed files of layout 1, which have a double array of the pieces. Layout 2
-   has none. Both must give the bits of a plain file. */
-static void layouts(void) {
-    static const struct {
-        int at;
-        uint32_t link, id;
-    } used[] = {{0, 131328, 0}, /* an id and 1 */
-                {300, 136239, 0}, {309, 62, 0},     {310, 62, 0},     {311, 62, 0},
-                {316, 132668, 0}, {353, 133729, 4}, {354, 98, 5},     {357, 97, 8},
-                {359, 98, 6},     {360, 134766, 0}, {364, 135275, 0}, {368, 135795, 0},
-                {374, 134261, 0}, {377, 136819, 0}, {387, 133249, 7}, {407, 132246, 0},
-                {482, 131810, 0}};
+/* A packed file gives the bits of a plain one. */
+static void packed(void) {
     static const char text[] = "ab aab xb a";
-    static uint32_t units[2 * 512];
-    static unsigned char room[sizeof units];
-    tfm_tensor trie, logits[4];
+    tfm_tensor logits[2];
     int32_t plain[32], ids[32], n_plain = 0, n = 0;
-    size_t i;
-    int layout;
-    SECTION("layouts of packed files");
-    for (i = 0; i < 512; i++) units[2 * i] = 256, units[2 * i + 1] = 0xFFFFFFFFu;
-    for (i = 0; i < sizeof used / sizeof *used; i++)
-        units[2 * used[i].at] = used[i].link, units[2 * used[i].at + 1] = used[i].id - 1;
-    trie = tfm_tensor_2d(in_file(units, 2 * 512, room), TFM_DTYPE_U32, 512, 2);
+    int is_packed;
+    SECTION("a packed file");
     begin_file();
-    for (layout = 0; layout < 4; layout++) {
+    for (is_packed = 0; is_packed < 2; is_packed++) {
         spm_file f = plain_file(built, n_built, 8);
         tfm_session *s;
         id_matrix batch;
         tfm_model *m;
-        f.layout = layout;
-        if (layout == 1) f.trie = trie;
-        if (layout == 3) f.layout = 1, f.trie = tfm_tensor_2d((void *)text, TFM_DTYPE_U8, 2, 2);
+        f.is_packed = is_packed;
         m = load(f);
         must(err.status);
-        if (layout == 0) must(tokenize(m, text, sizeof text - 1, plain, 32, &n_plain));
+        if (!is_packed) must(tokenize(m, text, sizeof text - 1, plain, 32, &n_plain));
         must(tokenize(m, text, sizeof text - 1, ids, 32, &n));
-        CHECK(n == n_plain && memcmp(ids, plain, (size_t)n * sizeof *ids) == 0, "%s: %d ids",
-              layout == 3   ? "layout 1 with another tensor for its trie"
-              : layout == 2 ? "layout 2"
-              : layout      ? "layout 1"
-                            : "not packed",
-              (int)n);
-        logits[layout] = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, n, 8));
+        CHECK(n == n_plain && memcmp(ids, plain, (size_t)n * sizeof *ids) == 0, "%d ids", (int)n);
+        logits[is_packed] = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, n, 8));
         batch = tiny_batch(ids, NULL, 1, n);
         s = tiny_session(m, 1, n, n);
-        must(forward_rows(s, &batch, &batch, NULL, &logits[layout], &err));
-        CHECK(memcmp(logits[layout].data, logits[0].data, (size_t)n * 8 * sizeof(float)) == 0,
-              "  and the same bits");
+        must(forward_rows(s, &batch, &batch, NULL, &logits[is_packed], &err));
         tfm_session_free(s), tfm_model_free(m);
     }
-    for (layout = 0; layout < 3; layout += 2) {
-        spm_file f = plain_file(built, n_built, 8);
-        f.layout = layout, f.trie = trie;
-        CHECK(!load(f) && strstr(err.text, "src_sentencepiece_trie"), "a trie without layout 1: %s",
-              err.text);
-    }
+    CHECK(memcmp(logits[0].data, logits[1].data, (size_t)n * 8 * sizeof(float)) == 0,
+          "  and the same bits");
 }
 
 int main(void) {
@@ -1256,6 +1224,6 @@ int main(void) {
     large();
     real_files();
     orders();
-    layouts();
+    packed();
     return test_done("test_sentencepiece");
 }

@@ -201,7 +201,6 @@ static void packed_files(void) {
                         tiny_write(&w, t);
                         if (kinds[kind] == TFM_DTYPE_I8) tiny_quantize(&w, 0);
                         if (k_group) tiny_pack(&w, &t, k_group);
-                        if (k_group && how == 2) tiny_state_layout(&w, 1);
                         if (how == 1) {
                             const char *fault = st_write_file(&w, path);
                             if (fault) printf("%s\n", fault), exit(2);
