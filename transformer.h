@@ -1109,7 +1109,7 @@ typedef struct tfm_config {
     const int32_t *encoder_windows, *decoder_windows; /* [n, 3]: layer, left, right, as in
                                                          tfm_attention_weights; the model owns
                                                          them */
-    const char *source_language, *target_language; /* codes such as de and zh, of a model for one
+    const char *source_language, *target_language;    /* codes such as de and zh, of a model for one
                                                       pair; the model owns them; NULL: unknown */
 } tfm_config;
 
