@@ -309,6 +309,7 @@ def fuzz(seed, calls, folder):
                "decode": (["memories"], list(inspect.signature(Model.decode).parameters)[2:]),
                "transcribe": (["sound"], list(inspect.signature(Model.transcribe).parameters)[2:]),
                "listen": (["pieces"], list(inspect.signature(Model.listen).parameters)[2:]),
+               "live": (["text"], list(inspect.signature(Model.live).parameters)[2:]),
                "forward": (["rows", "rows"], ["causal", "out"]), "config": ([], []), "arithmetic": ([], []), "close": ([], []),
                "Model": (["path"], ["weights", "map", "in_place", "exact"]), "split_sentences": (["text"], []),
                "join_sentences": (["text"], []), "Error": (["number", "text"], ["index"])}
@@ -343,7 +344,7 @@ def fuzz(seed, calls, folder):
         needed, allowed = methods[name]
         arguments = [value(each) for each in needed]
         if name in ("score", "forward") and drawn.random() < 0.5:  # one that fits
-            arguments = [[TEXT], ["I"]] if name == "score" else [[[1, 2]], [[1, 2]]]
+            arguments = [[TEXT], ["I"]] if name == "score" else [[[1, 2]], [[1, drawn.choice([2, 2, 10 ** 6])]]]
         if name in ("translate", "stream") and drawn.random() < 0.5:
             arguments = [TEXT]
         more = {each: value(each) for each in drawn.sample(allowed, min(len(allowed), drawn.choice([0, 1, 1, 1, 2, 2, 3])))}
@@ -365,7 +366,7 @@ def fuzz(seed, calls, folder):
                 result = None
             else:
                 result = getattr(model, name)(*arguments, **more)
-            if name == "stream":
+            if name in ("stream", "live"):
                 for _ in range(50):
                     next(result, None)
             outcome = "ok"

@@ -442,7 +442,8 @@ class Model:
             check_choice("sentences", sentences, dict.fromkeys(("split", "whole")))
         check_lang(lang)
         if lang is None:
-            lang = options.get("target_language") or (options.get("second") or self).config["target_language"]
+            last = options.get("second")  # a wrong one gets its message below
+            lang = options.get("target_language") or (last if isinstance(last, Model) else self)._config["target_language"]
         if format != "text" and (options.get("second") is not None or options.get("via_language") is not None):
             first, last = options_of_two(options, Model, self._config)  # each model places the tags
             first, last = ({**each, "sentences": sentences, "protect": protect} for each in (first, last))
