@@ -162,9 +162,9 @@ static void reverse(tfm_request *requests, int n) {
 /* The same texts in two orders, with sentences of 1 to 180 tokens. */
 static void same_bits(void) {
     enum { N = 16 };
-    static char in[N][TEXT * 2], one[N * OUT], two[N * OUT], three[N * OUT];
+    static char in[N][TEXT * 2], one[N * (int)OUT], two[N * (int)OUT], three[N * (int)OUT];
     static const int32_t batches[] = {1, 2, 7, 64};
-    static const tfm_decode_options greedy; /* to twice the length of the source */
+    static tfm_decode_options greedy; /* to twice the length of the source */
     tfm_request requests[N];
     tfm_translator *t = translator_of(model, 1, 1, &greedy);
     unsigned seed = 5;

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BARS = ROOT / "tests/translate/surroundings.tsv"
 LANGUAGES = ("de", "zh")
 UNSEEN = re.compile("[\u00ad\u034f\u200b-\u200f\u2060-\u2069\ufe00-\ufe0f\ufeff]")
-OPENING, CLOSING = "(\"“„«‹‚'‘「『（", ")\"”“»›‘’'」』）"
+OPENING, CLOSING = "(\"“„«»‹‚'‘「『（", ")\"”“»«›‘’'」』）"
 KEPT = ("erika.mann@example.org", "https://example.org/page?id=7", "+49 40 7654321", "GB29 NWBK 6016 1331 9268 19",
         "1.234,50 €", "KX-204/B", "www.example.com", "2027-03-14")
 # Lines that begin as a label does, and have none; and words that look like something to copy.
