@@ -19,8 +19,8 @@ import zipfile
 from pathlib import Path
 
 from . import checkpoints_ctranslate2
-from .modelfile import SENTENCES, Checkpoint, Config, ConvertError, Model, Tensors, is_code
-from .untrusted import brief, check_kinds, check_zip, has_file, open_file, read_object, visible
+from .modelfile import SENTENCES, Checkpoint, Config, ConvertError, Model, Tensors
+from .untrusted import brief, check_kinds, check_zip, has_file, is_code, open_file, read_object, visible
 
 KINDS = {**dict.fromkeys(("type", "from_code", "from_name", "to_code", "to_name",
                           "package_version", "target_prefix"), "text")}

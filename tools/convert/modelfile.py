@@ -21,7 +21,7 @@ from typing import Any, Callable, Iterator
 import numpy as np
 
 from .printing import nearest
-from .untrusted import BF16, TYPES, ConvertError, brief, check_utf8, read_bytes, read_json
+from .untrusted import BF16, TYPES, ConvertError, brief, check_utf8, is_code, read_bytes, read_json
 from .writer import write_file
 
 Tensors = dict[str, np.ndarray]
@@ -163,11 +163,6 @@ def signed(text: str) -> int | float:
     if not -100 <= value <= 100:
         raise ValueError("a number from -100 to 100")
     return int(value) if value.is_integer() else value
-
-
-def is_code(text: Any) -> bool:
-    """Whether this may be the code of a language."""
-    return isinstance(text, str) and re.fullmatch("[0-9A-Za-z_-]{1,31}", text) is not None
 
 
 def language_code(text: str) -> str:

@@ -25,13 +25,13 @@ import numpy as np
 from . import charsmap as maps
 from . import tokenizer_fields
 from .config_fields import NEWEST
-from .modelfile import Config, ConvertError, Model, SEAMLESS, is_code, vocabulary_text
+from .modelfile import Config, ConvertError, Model, SEAMLESS, vocabulary_text
 from .sentencepieces import (CONTROL, LONGEST_EXPANSION, NORMAL, NotPieces, Rules, SPACE, UNIGRAM, UNUSED,
                             USER_DEFINED, added_tokens, class_steps, crosses, expansions, hidden, joins_pieces,
                             parse_model, parts, pieces_of_tokenizer, read_normalizer,
                             read_pieces, template)
 from .tokenizer_fields import FORCED_CLEAN_UP
-from .untrusted import (brief, check_kinds, check_utf8, has_file, read_bytes,
+from .untrusted import (brief, check_kinds, check_utf8, has_file, is_code, read_bytes,
                        read_object, token_ids)
 
 PIECE_FILES = ("sentencepiece.bpe.model", "spiece.model", "sentencepiece.model", "tokenizer.model")

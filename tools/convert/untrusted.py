@@ -51,6 +51,11 @@ def install(package: str, extra: str = "download") -> str:
     return f"the package {package} is missing: {shlex.join([sys.executable, '-m', 'pip', 'install', '-r', str(wanted)])}"
 
 
+def is_code(text: Any) -> bool:
+    """Whether this may be the code of a language."""
+    return isinstance(text, str) and re.fullmatch("[0-9A-Za-z_-]{1,31}", text) is not None
+
+
 def brief(value: Any) -> str:
     """A value for a message: short however large or deep it is."""
     short = reprlib.Repr()
