@@ -264,14 +264,14 @@ def said(tally):
 
 class Usage(NamedTuple):
     spent: float  # seconds of CPU
-    is_ready: bool  # it computes, or would if it had a CPU
+    is_ready: bool  # it computes, or would if it had a CPU; or it has just ended
 
 
 def usage(pid):
     """Returns the Usage of a process, or None where the system does not say it in /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return Usage((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), fields[0] in "RD")
+        return Usage((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), fields[0] in "RDZ")
     except (OSError, ValueError, IndexError, AttributeError):
         return None
 
@@ -349,6 +349,9 @@ class Process:
             await asyncio.wait({task}, timeout=max(self.left, 0))  # not wait_for, which may lose a cancellation
             while not task.done():
                 now = usage(self.run.pid)
+                if self.run.returncode is not None:  # what it wrote before is being read
+                    await asyncio.wait({task}, timeout=LOOKS)
+                    continue
                 if now is None or now.spent >= self.options.file_seconds:
                     self.refuse("seconds")
                 if before and now.spent == before.spent and not now.is_ready:  # it waits for what does not come

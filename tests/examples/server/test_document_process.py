@@ -166,13 +166,14 @@ def test_documents_that_take_all_time_or_memory(tmp_path, monkeypatch):
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.parametrize("usages,refused", [
-    ([(0.1, True)] * 100, False),  # starved: it would compute if it had a CPU
-    ([(0.1 * i, False) for i in range(100)], False),  # slow: it has some CPU between two looks
-    ([(0.1, False)] * 100, True),  # it waits for what does not come
-    ([(0.1, True), (2.0, True)], True),  # it has had its seconds
-    ([None], True)])  # a system that does not say it
-def test_a_process_on_a_busy_machine(monkeypatch, usages, refused):
+@pytest.mark.parametrize("usages,refused,status", [
+    ([None] * 100, False, 0),  # it has ended, and the busy server has not read all that it wrote
+    ([(0.1, True)] * 100, False, None),  # starved: it would compute if it had a CPU
+    ([(0.1 * i, False) for i in range(100)], False, None),  # slow: it has some CPU between two looks
+    ([(0.1, False)] * 100, True, None),  # it waits for what does not come
+    ([(0.1, True), (2.0, True)], True, None),  # it has had its seconds
+    ([None], True, None)])  # a system that does not say it
+def test_a_process_on_a_busy_machine(monkeypatch, usages, refused, status):
     """The seconds of a document are seconds of CPU. A document is not refused because others keep the CPU."""
     monkeypatch.syspath_prepend(str(SERVER))
     files = pytest.importorskip("files")
@@ -188,7 +189,7 @@ def test_a_process_on_a_busy_machine(monkeypatch, usages, refused):
     options = types.SimpleNamespace(file_seconds=2.0, file_timeout=10)
     stopped = types.SimpleNamespace(documents_stopped=types.SimpleNamespace(labels=lambda _: types.SimpleNamespace(inc=lambda: None)))
     process = files.Process(options, stopped, 1)
-    process.run, process.left = types.SimpleNamespace(pid=1), 0.01
+    process.run, process.left = types.SimpleNamespace(pid=1, returncode=status), 0.01
 
     async def answer():
         await asyncio.sleep(0.2)
