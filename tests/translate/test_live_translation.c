@@ -258,7 +258,7 @@ static void check_transcribed(void) {
 
 static void show_nothing(void *user, int is_done) { (void)user, (void)is_done; }
 
-/* Two models in a row: the German model reads the English text of itself, which it mostly copies. */
+/* Two models in a row: the German model reads the English text of itself and mostly copies it. */
 static void check_two(void) {
     enum { N = 12 };
     text_buffer text;

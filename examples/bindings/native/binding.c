@@ -43,7 +43,7 @@ struct binding_run {
     pthread_cond_t changed;
     int32_t event; /* binding_event, or -1: the translator has the turn */
     int is_stopped, has_texts;
-    int is_shown; /* 1: binding_run_next has returned the result, so the next call is done with it */
+    int is_shown; /* 1: binding_run_next has returned the result: the next call is done with it */
     binding_text *first, **last, *given; /* texts on their way; the one that was given last */
     const texts_result *result;
     tfm_error err;

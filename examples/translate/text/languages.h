@@ -9,9 +9,9 @@
            if (languages_stays(&look, copy_score)) ... keep the source
 
    A source in Latin letters stays in any case if the language of the model's sources has a script
-   of its own, as Chinese and Russian have. Otherwise it is suspected if its frequent words are those
-   of the language of its translation. Then the model decides: it finds a text of its target
-   language more likely than what it makes of it.
+   of its own, as Chinese and Russian have. Otherwise it is suspected if its frequent words are of
+   the language of its translation. Then the model decides: it finds a text of its target language
+   more likely than what it makes of it.
    Scores are sums of log-probabilities; those that are compared are divided by the characters of
    their texts. languages_is_unknown is about sources that the model cannot read at all. */
 #ifndef LANGUAGES_H
@@ -160,8 +160,8 @@ static void languages_count(const languages_table *t, const char *text, size_t s
     }
 }
 
-/* Returns whether a text has letters, and all of them are Latin, although the language is written in
-   another script. language: its code, or NULL. */
+/* Returns whether a text has letters, and all of them are Latin, although the language is written
+   in another script. language: its code, or NULL. */
 static inline int languages_is_latin(const char *language, const char *text, size_t size) {
     static const char others[] = " am ar be bg bn el fa gu he hi hy ja ka km kn ko lo mk ml mr my"
                                  " ne pa ps ru si ta te th uk ur yi zh ara bel bul ell heb hin jpn"

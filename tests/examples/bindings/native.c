@@ -1,7 +1,7 @@
 /* Uses binding.h as packages do, from three threads with one model: runs that end after any number
    of steps, and handles that are released in any order. tests/examples/bindings.sh compiles it with
-   sanitizers, which find what goes wrong. Prints "as expected" if all texts of the runs that were not
-   ended early have their translations. */
+   sanitizers, which find what goes wrong. Prints "as expected" if all texts of the runs that were
+   not ended early have their translations. */
 #define _DEFAULT_SOURCE /* usleep */
 #include "binding.h"
 

@@ -312,9 +312,9 @@ static tfm_status th_results(tfm_session *session, int32_t rows, int form, th_hy
     return TFM_OK;
 }
 
-/* Fills one languages_look for each row: for its source, which ends at byte ends[row], and the first
-   of its hypotheses. language: of the sources, or NULL. Hypothesis k is of row h[k].row, and its text ends at byte h[k].end of
-   texts. Returns the number of suspects. */
+/* Fills one languages_look for each row: for its source, which ends at byte ends[row], and the
+   first of its hypotheses. language: of the sources, or NULL. Hypothesis k is of row h[k].row, and
+   its text ends at byte h[k].end of texts. Returns the number of suspects. */
 static int32_t th_suspects(const char *sources, const int64_t *ends, int32_t rows,
                            const th_hypothesis *h, int32_t n, const char *texts, double penalty,
                            const char *language, languages_look *suspects) {
