@@ -663,7 +663,8 @@ TFM_DEF tfm_tensor tfm_tensor_3d(void *data, tfm_dtype dtype, int64_t d0, int64_
 TFM_DEF tfm_tensor tfm_tensor_4d(void *data, tfm_dtype dtype, int64_t d0, int64_t d1, int64_t d2,
                                  int64_t d3);
 
-/* Returns the view with dimensions a and b exchanged: [L, B, D] as [B, L, D]. None is the last. */
+/* Returns the view with dimensions a and b exchanged: [L, B, D] as [B, L, D]. Neither may be the
+   last dimension. */
 TFM_DEF tfm_tensor tfm_tensor_swap(tfm_tensor tensor, int a, int b);
 
 /* >>api-modules ===================================================================================
@@ -984,7 +985,8 @@ TFM_DEF void tfm_safetensors_free(tfm_safetensors *file);
 /* Return the number of tensors, and the name and the tensor of entry i, in the order of their data.
    The tensor's data are the bytes of the file: little-endian and perhaps not aligned. Read them
    with tfm_safetensors_read. Without such an entry the name and the data are NULL. For file NULL,
-   these functions and the next three return what they return for an empty file: 0, NULL or -1. */
+   these functions and the next three return what they return for a file without entries and keys:
+   0, NULL or -1. */
 TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file);
 TFM_DEF const char *tfm_safetensors_name(const tfm_safetensors *file, int64_t i);
 TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i);
@@ -1381,7 +1383,8 @@ typedef struct tfm_forward_options {
     tfm_tensor cross_attention;   /* [N, B, H, T, S] */
     int32_t alignment_heads;      /* 1: cross_attention is [n, B, T, S], of the config's heads */
     int32_t keep_pads; /* 1: pad ids in a target are tokens like others, as in tfm_session_score.
-                          Targets of models that start with the pad id begin with it */
+                          Set it if targets begin with a start token that is the pad id, as those
+                          of Marian and T5 do */
 } tfm_forward_options;
 
 /* Computes the teacher-forced pass: the encoder on the sources of n requests, the decoder on their
@@ -1577,8 +1580,9 @@ TFM_DEF tfm_status tfm_session_step(tfm_session *session, int32_t *running, tfm_
 TFM_DEF tfm_status tfm_session_decode(tfm_session *session, const tfm_request *requests, int32_t n,
                                       const tfm_decode_options *options, tfm_error *err);
 
-/* Ends one running request with TFM_FINISH_STOPPED, as if it had reached max_length. A request that
-   has ended is not changed. Errors: TFM_E_STATE; TFM_E_ARGUMENT for a number that none has. */
+/* Ends one running request with TFM_FINISH_STOPPED, as if it had reached max_length. A
+   request that has ended is not changed. Errors: TFM_E_STATE; TFM_E_ARGUMENT for a number that no
+   request has. */
 TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t request, tfm_error *err);
 
 /* Returns the number of results of a request: at most n_best if it has ended, the running
@@ -1611,7 +1615,8 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t request, i
 
 /* Returns the logits [V] that gave a hypothesis its last token or its end in the last step, or NULL
    if it got no token there. They include a repetition penalty and what edit_logits changed. Tokens
-   outside the shortlist: -INFINITY. tfm_session_forward returns the logits of all tokens. */
+   outside the shortlist: -INFINITY. For all tokens of a hypothesis, tfm_session_forward returns the
+   logits. */
 TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t request, int32_t rank);
 
 /* Computes the log-probabilities of given targets [n], with the bits of a search: out is row-major,
@@ -2073,7 +2078,8 @@ TFM__WORDS(tfm__metadata_words, "", 5, "transformer.config", "format", "license"
            "revision")
 /* clang-format on */
 
-/* Writes a choice's words, "post|pre", or their names in C: "TFM_STOP_A or TFM_STOP_B". */
+/* Writes the words of a choice, "post|pre", or their names in C: "TFM_NORM_ORDER_POST or
+   TFM_NORM_ORDER_PRE". */
 static void tfm__write_choices(tfm__writer *w, const tfm__words *words, int in_c) {
     const char *c;
     int i;
@@ -2940,7 +2946,8 @@ enum {
     TFM__NORM_COST = 16           /* operations that take as long as normalizing a number */
 };
 
-/* Returns whether dividing this many operations pays: not if they are done before threads wake. */
+/* Returns whether dividing this many operations pays. If threads sleep, work that would be done
+   before they wake is not divided. */
 static int tfm__team_shares(const tfm__team *team, int64_t operations) {
     if (team->n < 2 || operations < TFM__WORTH_SHARING) return 0;
 #ifdef TFM__THREADS
@@ -3088,7 +3095,8 @@ typedef int32_t tfm__four __attribute__((vector_size(16)));
 #endif
 
 #ifdef TFM__X86
-/* These need a compiler whose assembler knows them. Linux grants tile registers (AMX). */
+/* These need a compiler whose assembler knows them; Linux grants tile registers (AMX) on
+   request. */
 #if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
 #define TFM__BF16
 #define TFM__AVX_VNNI
@@ -4158,7 +4166,8 @@ static tfm__product tfm__product_share(const tfm__product *p, int64_t m, int64_t
     return share;
 }
 
-/* Returns the tiles for a weight type, from many rows to one. The tall tile is for Intel's CPUs. */
+/* Returns the tiles for a weight type, from many rows to one. Only Intel's CPUs are faster with the
+   tall tile. */
 static const tfm__tiling *tfm__product_tiling(const tfm__kernels *kernels, tfm_weight_type type) {
     const tfm__tiling *tiling = kernels->tiles[type];
     return tiling->rows == TFM__TALL && !tfm__cpu_is_intel() ? tiling + 1 : tiling;
@@ -4348,7 +4357,8 @@ static void tfm__product_run(const tfm__team *team, const tfm__product *products
         for (i = 0; i < n * job.parts; i++) tfm__product_part(&job, i);
 }
 
-/* Computes y = exp(x - max), 0 if all are -inf, and returns the factor that makes the sum 1. */
+/* Computes y = exp(x - max) in n entries and returns the factor that makes their sum 1. x may be
+   y. If all are -inf, all become 0. */
 static float tfm__exp_row(const tfm__kernels *kernels, float *y, const float *x, int64_t n) {
     float max = kernels->largest(x, n);
     double sum;
@@ -4374,7 +4384,8 @@ static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float 
    rounding is larger than 1e-5, and a trained model has seen it.
    ============================================================================================== */
 
-/* Sets a column's frequency. Returns 0 for sines, 1 for cosines, 2 for zeros. */
+/* Sets a column's frequency (tfm_position_kind). Returns 0 for sines, 1 for cosines, 2 for
+   zeros. */
 static int tfm__position_wave(const tfm_position_options *o, int64_t column, int64_t D,
                               double *frequency) {
     double base = o->base != 0 ? o->base : 10000.0, step = tfm__log(base) / (double)D;
@@ -4969,7 +4980,8 @@ static void tfm__attend_mask(const tfm__attention *a, int64_t b, int64_t h, int6
         if ((pads && pads[s]) || (hidden && hidden[s])) scores[s] = -INFINITY;
 }
 
-/* Returns the end, at most n, of the positions from s on whose keys and values are in one row. */
+/* Returns the end, at most n, of the positions from s on whose keys and values are in one row, and
+   sets *row to it. */
 static int64_t tfm__attend_next_run(const int32_t *path, int64_t s, int64_t n, int64_t *row) {
     if (!path) return n;
     *row = path[s];
@@ -6213,7 +6225,8 @@ static int64_t tfm__utf8_fault(const char *text, size_t size) {
         n = 1;
         if ((unsigned char)text[i] < 0x80) {
             if (size - i < sizeof four) continue;
-            /* two reads of 4 bytes, which may overlap, cover the next n bytes: are all ASCII? */
+            /* Two reads of 4 bytes, which may overlap, cover the next n bytes. If all are ASCII,
+               the loop goes on behind them. */
             n = size - i < 8 ? size - i : 8;
             memcpy(&four, text + i, sizeof four);
             memcpy(&more, text + i + n - sizeof more, sizeof more);
@@ -8253,7 +8266,8 @@ static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm
     return TFM_OK;
 }
 
-/* Returns the first of sorted spellings low to high - 1, alike before byte at, with c or more. */
+/* Returns the first of sorted spellings low to high - 1, alike before byte at, with c or more
+   there. */
 static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, int32_t at,
                                    int c) {
     TFM__BISECT(low, high, middle,
@@ -9107,7 +9121,8 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
 
 /* ---- normalized text to pieces ---- */
 
-/* Keeps the better way to end. Cells up to the frontier are set; -1: no way ends there. */
+/* Keeps the better way to end. Cells up to the frontier are set; from.piece is -1 where no way
+   ends. */
 static void tfm__unigram_offer(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
                                int32_t id, float score) {
     while (*frontier < end) cells[++*frontier].from.piece = -1;
@@ -11506,7 +11521,8 @@ static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm
 }
 #endif
 
-/* Takes all memory of the session from the arena. The same code measures, so both agree. */
+/* Takes all memory of the session from the arena. The same code measures and lays out, so both
+   always agree. */
 static tfm_status tfm__session_layout(tfm_session *s, int attention, tfm_arena *arena,
                                       tfm_error *err) {
     const tfm_model *m = s->model;
@@ -12214,7 +12230,8 @@ static void tfm__ban_add_suppressed(tfm_session *s, int32_t b, const int32_t *id
     }
 }
 
-/* Makes each token that occurred before less likely, once. The logit `zero` would not change. */
+/* Makes each token that occurred before less likely, once. zero is the logit that a penalty does
+   not change. */
 static void tfm__logits_penalize(tfm_session *s, const tfm__logits *y, const int32_t *ids,
                                  int32_t n, double zero) {
     double penalty = (double)(float)s->decode.repetition_penalty, x;
@@ -12234,7 +12251,8 @@ static int tfm__logits_are_penalized(const tfm_decode_options *o) {
     return o->repetition_penalty != 0 && o->repetition_penalty != 1;
 }
 
-/* Moves the logits of a shortlist to their ids' places among V, the last first: ids ascend. */
+/* Moves the logits of a shortlist to their ids' places among V. The last one moves first, because
+   the ids are in ascending order. */
 static void tfm__logits_spread(tfm__logits y, int64_t V) {
     int64_t v;
     for (v = V - 1; y.ids && v >= 0; v--)
@@ -12675,7 +12693,8 @@ static int tfm__draft_accept(tfm_session *s, int32_t b) {
 
 /* ---- shortlists ----
    A shortlist of the caller is one list for all rows. A lexical one has a list for each sentence,
-   from its source alone: one product computes all logits, and each sentence gets those it lists. */
+   from its source alone: one product computes the logits of all lists, and each sentence gets those
+   of its own list. */
 
 /* Marks the ids that a source of n ids may need: the first shortlist_first ids, those that the
    lexicon has for its source tokens (and these tokens, if both sides have one vocabulary), ends,
@@ -12747,7 +12766,8 @@ static void tfm__shortlist_gather(tfm_session *s) {
     for (i = 0; l->bias && i < l->n; i++) l->bias[i] = generator->bias[l->ids[i]];
 }
 
-/* Sums up the logits of one row of the step, after it moved those of a lexical shortlist. */
+/* Sums up the logits of one row of the step, after it moved those of a lexical shortlist to their
+   places. */
 static void tfm__logits_sum_row(void *context, int32_t row) {
     const tfm_session *s = (const tfm_session *)context;
     const tfm__shortlist *l = &s->shortlist;
@@ -13620,7 +13640,8 @@ TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_request *
     return TFM_OK;
 }
 
-/* Writes the log-probabilities of the targets from row b0 on, for which the decoder gave x. */
+/* Writes the log-probabilities of the targets from row b0 on. x is the decoder's output at their
+   positions. */
 static void tfm__score_targets(tfm_session *s, const tfm_ids *targets, int64_t b0,
                                const tfm__rows *x, int32_t offset, double *out) {
     const tfm_config *c = &s->model->config;
@@ -13721,10 +13742,12 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_request *re
    two sentences that are not split are still translated well, and half a sentence is not.
    ============================================================================================== */
 
-/* ---- tables of words, in small letters. ^: with a capital only ("Min. Vos"). =: without ---- */
+/* ---- tables of words, in small letters. ^: with a capital only ("Min. Vos", but not "5 min."). =:
+   without a capital only ---- */
 
 /* clang-format off */
-/* Abbreviations that never end a sentence in a language. A word without a vowel needs no entry. */
+/* Abbreviations that are never the last word of a sentence, in any language that has them. A word
+   without a vowel needs no entry. */
 static const char tfm__abbreviations[] =
     " ^mrd ^tsd messrs prof ^rev ^hon gen ^col ^maj capt ^cpt ^cmdr ^adm ^gov ^rep ^pres supt"
     " ^brig asst dept ^univ ^assn approx incl excl ^det dipl ing ^mag ^priv ca evtl inkl exkl sog"
@@ -14151,7 +14174,8 @@ static int tfm__speaker_follows(const tfm_text *text, size_t at) {
     return 0;
 }
 
-/* Returns whether a sentence ends at a stop between letters without case, before it, at byte at. */
+/* Returns whether a sentence ends at a stop between letters without case. it: the character behind
+   it, at byte at. */
 static int tfm__stop_ends_without_case(const tfm_text *text, const tfm__stop *s,
                                        const tfm__character *it, size_t at) {
     int is_particle =
@@ -14930,7 +14954,8 @@ static int64_t tfm__batch_run(tfm__worker *w, void **items, int64_t n) {
     return rows;
 }
 
-/* Orders items by length, the longest first: threads may have to wait for the last batches. */
+/* Orders items by length, the longest first: the last batches are then short, during which other
+   threads may have nothing to do. */
 static int tfm__item_compare(const void *a, const void *b) {
     const tfm__item *x = (const tfm__item *)a, *y = (const tfm__item *)b;
     if (x->length != y->length) return x->length < y->length ? 1 : -1;
@@ -17069,7 +17094,8 @@ TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation acti
 }
 
 /* ---- dot products of rows ----
-   DOTS: sums at a time, each in PER_PANEL vectors of lanes. V_STORE_SUMS adds up the lanes. */
+   DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up by halves
+   and stores them. */
 
 #ifndef TFM__DOTS
 #define TFM__DOTS 4

@@ -54,6 +54,13 @@ model closed first: $thanks
 two streams: STATE the translator has a run that has not ended
 END
 
+# quiet NAME COMMAND ...: checks that a command succeeds and says nothing.
+quiet() {
+    name=$1
+    shift
+    "$@" > "$dir/log" 2>&1
+    check "$name" "0 " "$? $(tail -n 20 "$dir/log")"
+}
 # first LANGUAGE: the first program of this language in the README
 first() { awk -v language="$1" '/^```/ { inside = $0 == "```" language; next } inside' examples/bindings/README.md; }
 
@@ -132,10 +139,8 @@ fi
 
 if needs 'C#' "mono-mcs mono-runtime" mcs mono; then
     mkdir -p "$dir/csharp"
-    mcs -warnaserror -warn:4 -target:library -doc:"$dir/csharp/Transformer.xml" -out:"$dir/csharp/Transformer.dll" examples/bindings/csharp/Transformer.cs > "$dir/log" 2>&1
-    check "C#: mcs, also without a comment missing" "0 " "$? $(cat "$dir/log")"
-    mcs -warnaserror -r:"$dir/csharp/Transformer.dll" -out:"$dir/csharp/Check.exe" tests/examples/bindings/Check.cs > "$dir/log" 2>&1
-    check "  a program with it" "0 " "$? $(cat "$dir/log")"
+    quiet "C#: mcs, also without a comment missing" mcs -warnaserror -warn:4 -target:library -doc:"$dir/csharp/Transformer.xml" -out:"$dir/csharp/Transformer.dll" examples/bindings/csharp/Transformer.cs
+    quiet "  a program with it" mcs -warnaserror -r:"$dir/csharp/Transformer.dll" -out:"$dir/csharp/Check.exe" tests/examples/bindings/Check.cs
     cat > "$dir/C#.own" << 'END'
 zero: ArgumentException
 not UTF-8: UTF8 text is not UTF-8 at byte 2
@@ -145,8 +150,7 @@ closed model: ObjectDisposedException
 END
     runs 'C#' mono "$dir/csharp/Check.exe"
     first csharp > "$dir/csharp/first.cs"
-    mcs -warnaserror -out:"$dir/csharp/first.exe" "$dir/csharp/first.cs" examples/bindings/csharp/Transformer.cs > "$dir/log" 2>&1
-    check "  the first program compiles" "0 " "$? $(cat "$dir/log")"
+    quiet "  the first program compiles" mcs -warnaserror -out:"$dir/csharp/first.exe" "$dir/csharp/first.cs" examples/bindings/csharp/Transformer.cs
     prints mono "$dir/csharp/first.exe"
     lines examples/bindings/csharp/Transformer.cs
     check "  the shared library exports only what binding.h declares" "$(grep -c '^BINDING_DEF' examples/bindings/native/binding.h)" \
@@ -156,10 +160,8 @@ fi
 if needs Java default-jdk-headless javac java javadoc; then
     rm -rf "$dir/java" && mkdir -p "$dir/java"
     first java > "$dir/java/First.java"
-    javac --release 8 -Xlint:all,-options -Werror -d "$dir/java" examples/bindings/java/transformer/*.java > "$dir/log" 2>&1
-    check "Java: javac, Java 8" "0 " "$? $(cat "$dir/log")"
-    javac -encoding UTF-8 -d "$dir/java" -cp "$dir/java" tests/examples/bindings/Check.java "$dir/java/First.java" > "$dir/log" 2>&1
-    check "  programs with it" "0 " "$? $(cat "$dir/log")"
+    quiet "Java: javac, Java 8" javac --release 8 -Xlint:all,-options -Werror -d "$dir/java" examples/bindings/java/transformer/*.java
+    quiet "  programs with it" javac -encoding UTF-8 -d "$dir/java" -cp "$dir/java" tests/examples/bindings/Check.java "$dir/java/First.java"
     cat > "$dir/Java.own" << 'END'
 zero: IllegalArgumentException
 not UTF-8: UTF8 text is not UTF-8 at byte 2
@@ -172,8 +174,7 @@ END
     runs Java $java Check
     # shellcheck disable=SC2086
     prints $java First
-    javadoc -quiet -Xdoclint:all -Xwerror -d "$dir/javadoc" examples/bindings/java/transformer/*.java > "$dir/log" 2>&1
-    check "  javadoc, without a comment missing" "0 " "$? $(tail -n 5 "$dir/log")"
+    quiet "  javadoc, without a comment missing" javadoc -quiet -Xdoclint:all -Xwerror -d "$dir/javadoc" examples/bindings/java/transformer/*.java
     lines examples/bindings/java/transformer/*.java examples/bindings/java/transformer_jni.c
     check "  the C half calls no function wrongly (-Xcheck:jni)" 0 "$(grep -cE 'WARNING|FATAL' "$dir/out" "$dir/err" | awk -F: '{ n += $2 } END { print n }')"
 fi

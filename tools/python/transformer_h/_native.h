@@ -778,7 +778,7 @@ static void th_coming_free(void *text) {
     free(t);
 }
 
-/* Reads bytes of text, of which the end of a line ends a text. */
+/* Reads bytes of text. The end of a line ends a text. */
 static tfm_status th_coming_read(void *text, const char *bytes, size_t size, tfm_error *err) {
     struct coming_text *t = coming_called(text);
     while (size) {

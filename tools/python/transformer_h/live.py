@@ -41,8 +41,8 @@ class Live:
         self._lock, self._err, self._size = threading.Lock(), ffi.new("tfm_error *"), ffi.new("size_t *")
 
     def feed(self, piece: Piece) -> list[LiveTranslation]:
-        """Reads what has come: text, of which the end of a line ends a text; or a LiveText of Model.listen. Returns the
-        translation behind each word. A word is read when white space follows it, so a piece may end anywhere."""
+        """Reads a piece of text, or a LiveText of Model.listen. Returns the translation as it is behind each word. A word is read
+        when white space follows it, so a piece may end anywhere. The end of a line ends a text."""
         return [one for call in self.calls("piece", piece) for one in call()]
 
     def finish(self) -> list[LiveTranslation]:

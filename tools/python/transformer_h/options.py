@@ -110,7 +110,8 @@ OF_THE_LAST_MODEL = {"target_language", "n_best", "prefix", "draft", "prompt", "
 
 
 def options_of_two(options: dict[str, Any], kind: Any, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the options of a model, whose config this is, and of the second one, which must be of this kind."""
+    """Divides the options of a call with two models: those of the first, which has the config, and those of the second.
+    kind: the class of models."""
     second, via = options.get("second"), options.get("via_language")
     if second is None:
         raise ValueError("via_language needs second")
