@@ -2,8 +2,8 @@
 """Shows that the slices of any seven seeds in a row have every case of the sliced tests once, and that a run
 without a slice, as .ci/run --all does it, has them all: python tests/slices.py MODULE[+MODULE ...] ... [build/test_x ...]
 
-Each program and each module lists the cases that it would run, once for each slice (TEST_LIST=1). Needs the
-programs, and the Python of the modules."""
+Each program lists its cases, and in which of the seven slices each of them is (TEST_LIST). A module lists the cases
+of each slice. Needs the programs, and the Python of the modules."""
 
 import os
 import subprocess
@@ -17,20 +17,15 @@ import run
 SEED = int(os.environ.get("SEED") or 32)
 
 
-def cases_of_program(program: str, seed: int | None) -> list[str]:
-    """Returns the cases that a program in C would run with SLICE=seed, or without a slice."""
-    environment = {name: value for name, value in os.environ.items() if name != "SLICE"} | {"TEST_LIST": "1"}
-    if seed is not None:
-        environment["SLICE"] = str(seed)
-    told = subprocess.run([program], env=environment, capture_output=True, text=True, check=True).stdout
-    return [line for line in told.splitlines() if line.startswith("case ")]
-
-
 def slices_of(name: str) -> tuple[list[str], list[list[str]]]:
     """Returns all cases of a program or module, and the cases of seven seeds in a row."""
-    seeds = range(SEED, SEED + run.SLICES)
     if name.startswith("build/"):
-        return cases_of_program(name, None), [cases_of_program(name, seed) for seed in seeds]
+        environment = {key: value for key, value in os.environ.items() if key != "SLICE"} | {"TEST_LIST": str(SEED)}
+        told = subprocess.run([name], env=environment, capture_output=True, text=True, check=True).stdout
+        cases = [line.removeprefix("case ").rpartition(":") for line in told.splitlines() if line.startswith("case ")]
+        return ([case for case, _, _ in cases],
+                [[case for case, _, places in cases if str(place) in places.split()] for place in range(run.SLICES)])
+    seeds = range(SEED, SEED + run.SLICES)
     tests = unittest.defaultTestLoader.loadTestsFromNames(name.split("+"))
     return ([test.id() for test in run.in_slice(tests, None)],
             [[test.id() for test in run.in_slice(tests, str(seed))] for seed in seeds])

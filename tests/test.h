@@ -11,8 +11,8 @@
 
    A test of many cases asks test_in_slice whether to run case i. It runs all of them, or with
    SLICE=n in the environment, as .ci/run has it, every seventh: the cases with i % 7 == n % 7. With
-   TEST_LIST=1 it prints the cases that it would run and runs none of them; tests/slices.py compares
-   these lists. */
+   TEST_LIST=n it runs none of them and prints each with its place among the slices of the seven
+   seeds from n; tests/slices.py reads that. */
 #ifndef TEST_H
 #define TEST_H
 
@@ -87,11 +87,19 @@ static int TEST_UNUSED test_enough(void) { return test_failures[test_last_line] 
 
 /* Returns whether this run has case i of that name (unique in the program). */
 enum { TEST_SLICES = 7 };
+static int TEST_UNUSED test_is_in(long i, long slice) {
+    return i % TEST_SLICES == slice % TEST_SLICES;
+}
 static int TEST_UNUSED test_in_slice(const char *name, long i) {
     const char *slice = getenv("SLICE"), *list = getenv("TEST_LIST");
-    int in = !slice || !*slice || i % TEST_SLICES == atol(slice) % TEST_SLICES;
+    int in = !slice || !*slice || test_is_in(i, atol(slice)), seed;
     if (!list || !*list) return in;
-    if (in) printf("case %s %ld\n", name, i);
+    if (in) {
+        printf("case %s %ld:", name, i);
+        for (seed = 0; seed < TEST_SLICES; seed++)
+            if (test_is_in(i, atol(list) + seed)) printf(" %d", seed);
+        printf("\n");
+    }
     return 0;
 }
 

@@ -40,9 +40,11 @@ check "all failures are counted" "checks: 11 passed, 21 failed" "$(echo "$says" 
 check "ids as text" "ids 3 -1 7" "$(echo "$says" | grep ids)"
 check "all cases without a slice" "30 cases run" "$(echo "$says" | grep 'cases run')"
 check "each case in one of seven slices" 30 "$(for slice in 12 13 14 15 16 17 18; do SLICE=$slice $unit; done | sed -n 's/ cases run//p' | awk '{ n += $1 } END { print n }')"
-check "  the cases of a slice" "case number 4
-case number 11
-case number 18
-case number 25" "$(SLICE=11 TEST_LIST=1 $unit | grep case\ n)"
+check "  the cases of a slice" "case number 4: 0
+case number 11: 0
+case number 18: 0
+case number 25: 0" "$(SLICE=11 TEST_LIST=11 $unit | grep case\ n)"
+check "  where each case is in the slices from 12" "4 4 4 4 4 5 5" \
+    "$(TEST_LIST=12 $unit | sed -n 's/^case number [0-9]*: //p' | sort | uniq -c | awk '{ printf "%s%s", n++ ? " " : "", $1 }')"
 check "no CHECK(0, ...)" "" "$(grep -n 'CHECK(0' tests/*/*.c tests/*.h)"
 counts test_checks

@@ -38,7 +38,10 @@ static void overwritten(void) {
     id_matrix batch = tiny_batch(ids, NULL, 1, 3);
     tfm_tensor logits[2];
     size_t taken[2];
-    int i;
+    int i, rearranges = 1;
+#ifdef TRANSFORMER_BLAS
+    rearranges = 0; /* OpenBLAS reads rows of floats where they are */
+#endif
     SECTION("bytes that may be overwritten");
     for (i = 0; i < 2; i++) {
         tiny t = tiny_default();
@@ -61,12 +64,13 @@ static void overwritten(void) {
         s = tiny_session(model, 1, 3, 3);
         logits[i] = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, 3, t.vt));
         must(forward_rows(s, &batch, &batch, NULL, &logits[i], &err));
-        CHECK((memcmp(bytes, before, size) == 0) == !i, "%d: they are%s changed", i,
-              i ? "" : " not");
+        CHECK((memcmp(bytes, before, size) == 0) == !(i && rearranges), "%d: they are%s changed", i,
+              i && rearranges ? "" : " not");
         tfm_session_free(s), tfm_model_free(model);
     }
     CHECK(test_difference(&logits[0], &logits[1]) == 0, "the numbers are the same");
-    CHECK(taken[1] < taken[0] * 2 / 3, "%d bytes, not %d", (int)taken[1], (int)taken[0]);
+    CHECK(rearranges ? taken[1] < taken[0] * 2 / 3 : taken[1] == taken[0], "%d bytes, not %d",
+          (int)taken[1], (int)taken[0]);
 }
 
 #if defined(TRANSFORMER_MMAP) && !defined(TRANSFORMER_NO_STDIO)

@@ -163,6 +163,39 @@ static tfm_tensor pattern(int rank, int64_t d0, int64_t d1, int64_t d2, unsigned
     return t;
 }
 
+/* The rows of the input, of the output, or of both are apart: [L, B, D] taken as [B, L, D]. */
+static void norms_apart(void) {
+    int i, apart;
+    int64_t b, l, d, D = 7;
+    tfm_tensor x = pattern(3, 3, 4, D, 11), expected = test_like(x);
+    SECTION("layer norm of rows that are apart");
+    CHECK(tfm_layer_norm(&expected, &x, NULL, &err) == TFM_OK, "");
+    for (apart = 1; apart < 4; apart++) {
+        tfm_tensor views[2]; /* x, out */
+        for (i = 0; i < 2; i++) {
+            int is_apart = apart >> i & 1;
+            views[i] = pattern(3, is_apart ? 4 : 3, is_apart ? 3 : 4, D, 12);
+            if (is_apart) views[i] = tfm_tensor_swap(views[i], 0, 1);
+        }
+        for (b = 0; b < 3; b++)
+            for (l = 0; l < 4; l++)
+                memcpy((float *)views[0].data + b * views[0].strides[0] + l * views[0].strides[1],
+                       (float *)x.data + (b * 4 + l) * D, (size_t)D * sizeof(float));
+        CHECK(tfm_layer_norm(&views[1], &views[0], NULL, &err) == TFM_OK, "");
+        for (i = 0, b = 0; b < 3; b++)
+            for (l = 0; l < 4; l++)
+                for (d = 0; d < D; d++)
+                    i += ((float *)views[1]
+                              .data)[b * views[1].strides[0] + l * views[1].strides[1] + d] !=
+                         ((float *)expected.data)[(b * 4 + l) * D + d];
+        CHECK(!i, "%s: %d of %d numbers differ from those of adjacent rows",
+              apart == 1   ? "the input's"
+              : apart == 2 ? "the output's"
+                           : "both",
+              i, (int)(12 * D));
+    }
+}
+
 static void linears(void) {
     char says[80];
     static const int64_t sizes[] = {1, 2, 3, 5, 15, 16, 17, 31, 67};
@@ -1722,6 +1755,7 @@ static void wrong_decoders(void) {
 /* Compares the cases in test_folder, which test_drawn.py draws. */
 static void drawn_cases(void) {
     norms();
+    norms_apart();
     SECTION("attention");
     scaled_dot_product("sdpa_scaled.safetensors", 0);
     scaled_dot_product("sdpa_unscaled.safetensors", 1);
