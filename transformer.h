@@ -367,7 +367,7 @@
        encoder_attention =          queries, keys, values and attention weights of the encoder are
          TFM_DTYPE_BF16             rounded to bf16; sums are f32
 
-   tools/bench/SPEED.md has what each of these costs in logits and in BLEU.
+   tools/bench/README.md has what each of these costs in logits and in BLEU.
 
 
    11. RUN FAST

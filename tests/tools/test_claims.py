@@ -121,6 +121,15 @@ class Claims(unittest.TestCase):
         for name, most in (("README.md", 150), ("tools/bench/SPEED.md", 160), ("Makefile", 110)):
             self.assertLessEqual(len((ROOT / name).read_text().splitlines()), most, name)
 
+    def test_speed_is_a_page_that_one_reads(self):
+        """No paragraph of SPEED.md is longer than six lines of 120 characters; it has three pictures and three tables."""
+        text = (ROOT / "tools/bench/SPEED.md").read_text()
+        paragraphs = [one for part in text.split("\n\n") for one in re.split(r"\n(?=- )", part) if not one.startswith(("|", "    "))]
+        self.assertGreater(len(paragraphs), 20)
+        for one in paragraphs:
+            self.assertLessEqual(len(one), 6 * 120, one)
+        self.assertEqual((len(re.findall(r"^!\[", text, re.M)), len(re.findall(r"^\|--", text, re.M))), (3, 3))
+
     def test_text_files_end_in_a_newline(self):
         kinds = {".md", ".py", ".c", ".h", ".sh", ".mk", ".js", ".mjs", ".css", ".html", ".ts", ".txt", ".svg", ".toml", ".yml"}
         for path in ROOT.rglob("*"):

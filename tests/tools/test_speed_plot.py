@@ -21,13 +21,13 @@ import way_plot  # noqa: E402
 class SpeedPlot(unittest.TestCase):
     def test_the_picture_and_the_readme_are_of_the_tables(self):
         with tempfile.TemporaryDirectory() as folder:
-            drawn, readme = Path(folder) / "speed.svg", Path(folder) / "README.md"
-            readme.write_text((ROOT / "README.md").read_text("utf-8"), "utf-8")
-            sys.argv = ["speed_plot.py", str(BENCH / "SPEED.md"), str(drawn), str(readme)]
+            to = Path(folder)
+            (to / "README.md").write_text((ROOT / "README.md").read_text("utf-8"), "utf-8")
+            sys.argv = ["speed_plot.py", str(BENCH), str(to), str(to / "README.md")]
             self.assertEqual(speed_plot.main(), 0)
-            for kept, made in ((BENCH / "speed.svg", drawn), (ROOT / "README.md", readme)):
-                self.assertEqual(kept.read_text("utf-8"), made.read_text("utf-8"),
-                                 "run python tools/bench/speed_plot.py tools/bench/SPEED.md tools/bench/speed.svg README.md")
+            for kept in (BENCH / "speed.svg", BENCH / "gemma.svg", ROOT / "README.md"):
+                self.assertEqual(kept.read_text("utf-8"), (to / kept.name).read_text("utf-8"),
+                                 "run python tools/bench/speed_plot.py tools/bench tools/bench README.md")
 
     def test_no_machine_and_no_ratio_is_left_out(self):
         text, ratios, machines = (BENCH / "SPEED.md").read_text("utf-8"), 0, set()
@@ -43,12 +43,12 @@ class SpeedPlot(unittest.TestCase):
         self.assertIn("AVX2 only", machines)
 
     def test_another_table_gives_other_sentences(self):
-        text = (BENCH / "SPEED.md").read_text("utf-8")
-        said = speed_plot.sentences(text)
+        text, more = ((BENCH / name).read_text("utf-8") for name in ("SPEED.md", "README.md"))
+        said = speed_plot.sentences(text, more)
         for old, new in (("| 1.61 / 1.28 |", "| **0.61** / 1.28 |"), ("| 1.16 / 1.81 |", "| **0.16** / 1.81 |"),
                          ("13,700 (1.7)", "14,700 (1.7)")):
-            self.assertEqual(text.count(old), 1)
-            self.assertNotEqual(speed_plot.sentences(text.replace(old, new)), said, new)
+            self.assertEqual((text + more).count(old), 1)
+            self.assertNotEqual(speed_plot.sentences(text.replace(old, new), more.replace(old, new)), said, new)
         self.assertIn("On CPUs with AVX2 only", said)
 
     def test_a_dot_for_each_ratio(self):
@@ -64,8 +64,17 @@ class SpeedPlot(unittest.TestCase):
         # two in the legend, one for each machine
         self.assertEqual(dots, sorted(["one c0", "one c1", "one c0", "two c0", "one c0", "one c1", "two c1"]))
 
+    def test_every_ratio_of_the_larger_models_is_drawn(self):
+        text = (BENCH / "README.md").read_text("utf-8")
+        table = text.split("\n## T5Gemma and T5Gemma 2\n")[1].split("\n\n|")[1].split("\n\n")[0]
+        ratios = re.findall(r"\d+\.\d+", table)
+        picture = (BENCH / "gemma.svg").read_text("utf-8")
+        self.assertEqual(len(re.findall(r'<circle class="(?:one|two) ', picture)), len(ratios) + 2)
+        self.assertEqual(speed_plot.ratios_of("- / 2.52*"), {2: 2.52})
+        self.assertEqual(speed_plot.ratios_of("**0.94** / 1.04"), {1: 0.94, 2: 1.04})
+
     def test_a_picture_fits_light_and_dark_pages(self):
-        for name in ("speed", "speech", "way"):
+        for name in ("speed", "speech", "gemma", "way"):
             picture = (BENCH / f"{name}.svg").read_text("utf-8")
             tree = ElementTree.fromstring(picture)
             with self.subTest(name):

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Write what README.md and speed.svg show of SPEED.md: python tools/bench/speed_plot.py SPEED.md speed.svg [README.md]
+"""Draw the tables of tools/bench, and write what README.md says of them: python tools/bench/speed_plot.py FROM TO [README.md]
 
-The program reads the tables "f32" and "int8" of SPEED.md. A row is a workload, a column is a machine.
-A cell has two ratios, with one thread and with two. The picture shows all of them. The sentences of
-README.md between <!-- speed --> and <!-- end of speed --> count the ratios below 1, and give the words
-per second of the table "Sizes of Firefox's models". tests/tools/test_speed_plot.py fails if one of the
-three files disagrees with the others; after a change of SPEED.md, run
+FROM is the folder with SPEED.md and README.md, TO gets the pictures. speed.svg shows the tables "f32" and "int8" of
+SPEED.md: a row is a workload, a column is a machine, and a cell has two ratios, with one thread and with two. gemma.svg
+shows the table "T5Gemma and T5Gemma 2" of tools/bench/README.md. The sentences of the README.md at the top between
+<!-- speed --> and <!-- end of speed --> count the ratios below 1, and give the words per second of the table "Sizes of
+Firefox's models". tests/tools/test_speed_plot.py fails if one of these files disagrees with the others; after a change
+of a table, run
 
-    python tools/bench/speed_plot.py tools/bench/SPEED.md tools/bench/speed.svg README.md
+    python tools/bench/speed_plot.py tools/bench tools/bench README.md
 
 tools/bench/bench_peers.py --plot uses the same function to draw ratios that it measured,
 and speech_plot.py and way_plot.py draw with it. The program needs only Python.
@@ -52,9 +53,26 @@ def read_table(text: str, title: str) -> dict[str, Ratios]:
 
 
 def table_rows(text: str, title: str) -> list[list[str]]:
-    """Returns the cells of the rows below the heading "### title", without the head."""
-    lines = text.split(f"\n### {title}\n", 1)[1].split("\n\n|", 1)[1].split("\n\n")[0].split("\n")[2:]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    """Returns the cells of the rows of the table below the heading "## title", with its head."""
+    lines = text.split(f"\n## {title}\n", 1)[1].split("\n\n|", 1)[1].split("\n\n")[0].split("\n")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [rows[0], *rows[2:]]
+
+
+def ratios_of(cell: str) -> dict[int, float]:
+    """Returns the ratios of a cell such as "1.5 / **0.9**" or "- / 2*", by the number of threads."""
+    found = [re.search(r"\d[\d.]*", one) for one in cell.split("/")]
+    return {threads: float(one[0]) for threads, one in enumerate(found, 1) if one}
+
+
+def gemma(text: str) -> list[Panel]:
+    """Returns what gemma.svg shows: a panel for each type of weights, with the models in place of machines."""
+    head, *rows = table_rows(text, "T5Gemma and T5Gemma 2")
+    panels: dict[str, list[tuple[str, Ratios]]] = {}
+    for name, *cells in rows:
+        model, weights = name.split(", ")
+        panels.setdefault(weights, []).append((model, {title: ratios_of(cell) for title, cell in zip(head[1:], cells)}))
+    return list(panels.items())
 
 
 def below(all_: dict[str, dict[str, Ratios]], machines: tuple[str, ...] = ()) -> str:
@@ -67,15 +85,15 @@ def below(all_: dict[str, dict[str, Ratios]], machines: tuple[str, ...] = ()) ->
             f"({workload} on {'the Intel held to AVX2' if machine == 'AVX2 only' else machine}, {threads} thread{'s' * (threads > 1)})")
 
 
-def sentences(text: str) -> str:
-    """Returns what README.md says of the tables of SPEED.md."""
+def sentences(text: str, more: str) -> str:
+    """Returns what the README.md at the top says of the tables of SPEED.md, text, and of the README.md beside it, more."""
     tables = {title: read_table(text, title) for title in TABLES}
     machines = list(dict.fromkeys(machine for table in tables.values() for machine in table))
     made = [f"In f32, {below({'f32': tables['f32']})}.",
             f"In int8, {below({'int8': tables['int8']})}.",
             f"On CPUs with AVX2 only, {below({'int8': tables['int8']}, AVX2_ONLY)}."]
     assert set(AVX2_ONLY) <= set(machines)
-    rows = table_rows(text, "Sizes of Firefox's models")
+    rows = table_rows(more, "Sizes of Firefox's models")[1:]
     names = [row[0] for row in rows]
     def said(column: int) -> str:
         return " / ".join(row[column].split(" ")[0] for row in rows)
@@ -86,11 +104,11 @@ def sentences(text: str) -> str:
     return "\n".join(made)
 
 
-def with_sentences(readme: str, text: str) -> str:
-    """Returns README.md with the sentences of this SPEED.md."""
+def with_sentences(readme: str, text: str, more: str) -> str:
+    """Returns the README.md at the top with these sentences."""
     begin, end = "<!-- speed -->\n", "\n<!-- end of speed -->"
     before, rest = readme.split(begin)
-    return before + begin + sentences(text) + end + rest.split(end)[1]
+    return before + begin + sentences(text, more) + end + rest.split(end)[1]
 
 
 def picture(width: int, height: int, title: str, drawn: list[str], style: str = "") -> str:
@@ -144,7 +162,7 @@ def draw(panels: list[Panel], path: Path, title: str = "Speed-up over the fastes
     for i, words in enumerate(order):
         dot(at + 4, 71, i, 1)
         text(at + 14, 75, words, "note")
-        at += 30 + 6.6 * len(words)
+        at += 30 + 7 * len(words)
     at = width - MARGIN - 176.0
     for threads in (1, 2):
         kind = "any" if threads == 1 else "any open"
@@ -187,11 +205,14 @@ def main() -> int:
     if len(sys.argv) not in (3, 4):
         print(__doc__.split("\n")[0], file=sys.stderr)
         return 2
-    text = Path(sys.argv[1]).read_text(encoding="utf-8")
-    draw([(title, list(read_table(text, title).items())) for title in TABLES], Path(sys.argv[2]))
+    folder, to = Path(sys.argv[1]), Path(sys.argv[2])
+    text, more = ((folder / name).read_text(encoding="utf-8") for name in ("SPEED.md", "README.md"))
+    draw([(title, list(read_table(text, title).items())) for title in TABLES], to / "speed.svg")
+    draw(gemma(more), to / "gemma.svg", "T5Gemma and T5Gemma 2: speed-up over CTranslate2",
+         "Time of CTranslate2, divided by the time of transformer.h (random weights)")
     for name in sys.argv[3:]:
         readme = Path(name)
-        readme.write_text(with_sentences(readme.read_text(encoding="utf-8"), text), encoding="utf-8")
+        readme.write_text(with_sentences(readme.read_text(encoding="utf-8"), text, more), encoding="utf-8")
     return 0
 
 
