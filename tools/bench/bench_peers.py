@@ -399,6 +399,57 @@ def ctranslate2_lines(work, translator):
     return run
 
 
+def torch_linears(w, weights):
+    """Makes a linear layer for each matrix of w; packed projections stay packed, except that
+    cross-attention has queries apart from keys and values."""
+    import torch
+    from torch import nn
+
+    modules = {}
+    for name, weight in w.items():
+        if weight.dim() != 2 or "embedding" in name:
+            continue
+        parts = {"": slice(None)}
+        if "multihead_attn.in_proj" in name:
+            parts = {".q": slice(0, D), ".kv": slice(D, None)}
+        bias = w.get(name.replace("weight", "bias"))
+        for tag, part in parts.items():
+            rows = weight[part]
+            module = nn.Linear(rows.shape[1], rows.shape[0], bias=bias is not None)
+            module.weight.data = rows
+            if bias is not None:
+                module.bias.data = bias[part]
+            key = name.replace("_weight", "").replace(".weight", "") + tag
+            modules[key.replace(".", "/")] = module
+    modules = nn.ModuleDict(modules)
+    if weights == "int8":
+        from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
+
+        torch.backends.quantized.engine = "onednn"
+        modules = quantize_dynamic(modules, {nn.Linear: per_channel_dynamic_qconfig})
+    return {name.replace("/", "."): module for name, module in modules.items()}
+
+
+def torch_heads(x):
+    return x.unflatten(-1, (HEADS, D // HEADS)).transpose(1, 2)
+
+
+def torch_cross(by, memory):
+    """Returns the keys and values of each decoder layer's cross-attention."""
+    pairs = [by[f"decoder.layers.{i}.multihead_attn.in_proj.kv"](memory).chunk(2, -1) for i in range(LAYERS)]
+    return [(torch_heads(k), torch_heads(v)) for k, v in pairs]
+
+
+def torch_encoder(w):
+    """Returns PyTorch's own encoder with the weights of w."""
+    from torch import nn
+
+    options = {"dim_feedforward": 2048, "dropout": 0, "batch_first": True}
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(D, HEADS, **options), LAYERS)
+    encoder.load_state_dict({name[len("encoder."):]: value for name, value in w.items() if name.startswith("encoder.")})
+    return encoder.eval().to(w["src_embedding.weight"].dtype)
+
+
 def torch_engine(work, threads, weights):
     if work.beam > 1 or work.kind in ("translate", "throughput", "load"):
         return None
@@ -415,33 +466,6 @@ def torch_engine(work, threads, weights):
     table = torch.from_numpy(positions(1024)).to(number)
     src, tgt = torch.from_numpy(work.src), torch.from_numpy(work.tgt)
 
-    def linears():
-        """Makes a linear layer for each matrix; packed projections stay packed, except that
-        cross-attention has queries apart from keys and values."""
-        modules = {}
-        for name, weight in w.items():
-            if weight.dim() != 2 or "embedding" in name:
-                continue
-            parts = {"": slice(None)}
-            if "multihead_attn.in_proj" in name:
-                parts = {".q": slice(0, D), ".kv": slice(D, None)}
-            bias = w.get(name.replace("weight", "bias"))
-            for tag, part in parts.items():
-                rows = weight[part]
-                module = nn.Linear(rows.shape[1], rows.shape[0], bias=bias is not None)
-                module.weight.data = rows
-                if bias is not None:
-                    module.bias.data = bias[part]
-                key = name.replace("_weight", "").replace(".weight", "") + tag
-                modules[key.replace(".", "/")] = module
-        modules = nn.ModuleDict(modules)
-        if weights == "int8":
-            from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
-
-            torch.backends.quantized.engine = "onednn"
-            modules = quantize_dynamic(modules, {nn.Linear: per_channel_dynamic_qconfig})
-        return {name.replace("/", "."): module for name, module in modules.items()}
-
     def embed(ids, first=0):
         x = F.embedding(ids, w["src_embedding.weight"]) * math.sqrt(D)
         return x + table[first:first + ids.shape[1]]
@@ -449,11 +473,8 @@ def torch_engine(work, threads, weights):
     def norm(x, name):
         return F.layer_norm(x, (D,), w[f"{name}.weight"], w[f"{name}.bias"])
 
-    def heads(x):
-        return x.unflatten(-1, (HEADS, D // HEADS)).transpose(1, 2)
-
     def attend(q, k, v, name, mask=None):
-        x = F.scaled_dot_product_attention(heads(q), k, v, is_causal=bool(mask))
+        x = F.scaled_dot_product_attention(torch_heads(q), k, v, is_causal=bool(mask))
         return by[f"{name}.out_proj"](x.transpose(1, 2).flatten(2))
 
     def feed_forward(x, name):
@@ -463,32 +484,23 @@ def torch_engine(work, threads, weights):
         for i in range(LAYERS):
             name = f"encoder.layers.{i}"
             q, k, v = by[f"{name}.self_attn.in_proj"](x).chunk(3, -1)
-            x = norm(x + attend(q, heads(k), heads(v), f"{name}.self_attn"), f"{name}.norm1")
+            x = norm(x + attend(q, torch_heads(k), torch_heads(v), f"{name}.self_attn"), f"{name}.norm1")
             x = norm(x + feed_forward(x, name), f"{name}.norm2")
         return x
-
-    def cross_of(memory):
-        pairs = [by[f"decoder.layers.{i}.multihead_attn.in_proj.kv"](memory).chunk(2, -1)
-                 for i in range(LAYERS)]
-        return [(heads(k), heads(v)) for k, v in pairs]
 
     def decode(x, past, cross, causal=False):
         for i in range(LAYERS):
             name = f"decoder.layers.{i}"
             q, k, v = by[f"{name}.self_attn.in_proj"](x).chunk(3, -1)
-            k, v = past[i] = [torch.cat([p, heads(n)], 2) for p, n in zip(past[i], (k, v))]
+            k, v = past[i] = [torch.cat([p, torch_heads(n)], 2) for p, n in zip(past[i], (k, v))]
             x = norm(x + attend(q, k, v, f"{name}.self_attn", causal), f"{name}.norm1")
             q = by[f"{name}.multihead_attn.in_proj.q"](x)
             x = norm(x + attend(q, *cross[i], f"{name}.multihead_attn"), f"{name}.norm2")
             x = norm(x + feed_forward(x, name), f"{name}.norm3")
         return by["generator"](x)
 
-    by = linears()
-    options = {"dim_feedforward": 2048, "dropout": 0, "batch_first": True}
-    fast = nn.TransformerEncoder(nn.TransformerEncoderLayer(D, HEADS, **options), LAYERS)
-    fast.load_state_dict({name[len("encoder."):]: value for name, value in w.items()
-                          if name.startswith("encoder.")})
-    fast.eval().to(number)
+    by = torch_linears(w, weights)
+    fast = torch_encoder(w)
     plain, encode = encode, fast if weights != "int8" else encode
     empty = torch.empty(work.rows, HEADS, 0, D // HEADS, dtype=number)
 
@@ -497,7 +509,7 @@ def torch_engine(work, threads, weights):
         memory = encode(embed(src))
         if work.kind == "encode":
             return memory.float().numpy()
-        cross, past = cross_of(memory), [(empty, empty)] * LAYERS
+        cross, past = torch_cross(by, memory), [(empty, empty)] * LAYERS
         if work.kind == "forward":
             return decode(embed(tgt), past, cross, True).float().numpy()
         ids, out = torch.full((work.rows, 1), START), []
@@ -508,12 +520,13 @@ def torch_engine(work, threads, weights):
             out.append(ids)
         return torch.cat(out, 1)[0].tolist()
 
-    @torch.inference_mode()
     def seconds(encoder):
-        encoder(embed(src))
-        begin = time.perf_counter()
-        for _ in range(3):
-            encoder(embed(src))
+        x = embed(src)
+        with torch.inference_mode():
+            encoder(x)
+            begin = time.perf_counter()
+            for _ in range(3):
+                encoder(x)
         return time.perf_counter() - begin
     if weights == "bf16":
         encode = min(plain, fast, key=seconds)
@@ -1242,7 +1255,8 @@ def installed(wanted):
     return found
 
 
-def main():
+def command_line():
+    """Returns the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="NAMES",
@@ -1287,6 +1301,52 @@ def main():
                         help="draw the ratios with 1 and 2 threads as SVG")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--store", help=argparse.SUPPRESS)
+    return parser
+
+
+def measure_and_print(arguments, refuse):
+    """Measures and prints. Returns the results. refuse ends the program with a message."""
+    if arguments.cpu and arguments.threads != [1]:
+        refuse("--cpu needs --threads 1, because it adds up the time of all threads")
+    wanted = arguments.engines.split(",") if arguments.engines else list(SETTINGS)
+    if arguments.grow or arguments.gemma:  # the others always have the same layers, and no beams
+        wanted = [name for name in wanted if SETTINGS.get(name, [name])[0] == "ctranslate2"]
+    for name in wanted:
+        if name not in SETTINGS:
+            refuse(f"--engines {name}: unknown; choose from {', '.join(SETTINGS)}")
+    held = tempfile.TemporaryDirectory()
+    if arguments.isa:
+        wanted = hold(arguments.isa, wanted, Path(held.name))
+        print(f"held to {arguments.isa}:",
+              " ".join(f"{k}={v}" for k, v in ISAS[arguments.isa][1].items()))
+    versions = installed(wanted)
+    names = [name for name in wanted if SETTINGS[name][0] in versions]
+    results = {"versions": versions, "peers": {name: SETTINGS[name][1] for name in names},
+               "clock": "CPU time" if arguments.cpu else "time", "isa": arguments.isa,
+               "runs": f"{arguments.rounds} x {arguments.repeat}", "rows": []}
+    for name in names:
+        if SETTINGS[name][1]:
+            print(f"{name}: {' '.join(f'{k}={v}' for k, v in SETTINGS[name][1].items())}")
+    with tempfile.TemporaryDirectory() as folder:
+        for row in measure_all(arguments, names, Path(folder)):
+            results["rows"].append(row)
+            print_tables(results, only_last=True)
+            if arguments.json:
+                arguments.json.write_text(json.dumps(results, indent=1))
+    if not results["rows"]:
+        refuse(f"--only {arguments.only}: no workload's name begins like this")
+    groups = {(row["weights"], row["threads"]): None for row in results["rows"]}
+    for group in groups:
+        table = [row for row in results["rows"] if (row["weights"], row["threads"]) == group]
+        print(f"\n{group[0]}, {group[1]}", end="")
+        print_mean(table)
+    print_scaling(results["rows"])
+    print_growth(results["rows"])
+    return results
+
+
+def main():
+    parser = command_line()
     arguments = parser.parse_args()
     arguments.end = time.monotonic() + arguments.seconds
     arguments.weights = arguments.weights.split(",")
@@ -1303,43 +1363,7 @@ def main():
             print_scaling(results["rows"])
             print_growth(results["rows"])
     else:
-        if arguments.cpu and arguments.threads != [1]:
-            parser.error("--cpu needs --threads 1, because it adds up the time of all threads")
-        wanted = arguments.engines.split(",") if arguments.engines else list(SETTINGS)
-        if arguments.grow or arguments.gemma:  # the others always have the same layers, and no beams
-            wanted = [name for name in wanted if SETTINGS.get(name, [name])[0] == "ctranslate2"]
-        for name in wanted:
-            if name not in SETTINGS:
-                parser.error(f"--engines {name}: unknown; choose from {', '.join(SETTINGS)}")
-        held = tempfile.TemporaryDirectory()
-        if arguments.isa:
-            wanted = hold(arguments.isa, wanted, Path(held.name))
-            print(f"held to {arguments.isa}:",
-                  " ".join(f"{k}={v}" for k, v in ISAS[arguments.isa][1].items()))
-        versions = installed(wanted)
-        names = [name for name in wanted if SETTINGS[name][0] in versions]
-        results = {"versions": versions, "peers": {name: SETTINGS[name][1] for name in names},
-                   "clock": "CPU time" if arguments.cpu else "time", "isa": arguments.isa,
-                   "runs": f"{arguments.rounds} x {arguments.repeat}", "rows": []}
-        for name in names:
-            if SETTINGS[name][1]:
-                print(f"{name}: {' '.join(f'{k}={v}' for k, v in SETTINGS[name][1].items())}")
-        with tempfile.TemporaryDirectory() as folder:
-            for row in measure_all(arguments, names, Path(folder)):
-                results["rows"].append(row)
-                print_tables(results, only_last=True)
-                if arguments.json:
-                    arguments.json.write_text(json.dumps(results, indent=1))
-        if not results["rows"]:
-            parser.error(f"--only {arguments.only}: no workload's name begins like this")
-        groups = {(row["weights"], row["threads"]): None for row in results["rows"]}
-        for group in groups:
-            table = [row for row in results["rows"] if (row["weights"], row["threads"]) == group]
-            print(f"\n{group[0]}, {group[1]}", end="")
-            print_mean(table)
-        print_scaling(results["rows"])
-        print_growth(results["rows"])
-        machines = {"": results}
+        machines = {"": measure_and_print(arguments, parser.error)}
     if arguments.plot:
         plot(machines, arguments.plot)
 

@@ -1383,9 +1383,7 @@ class Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFo
         return super()._get_help_string(action) if has_default else action.help
 
 
-def parse(argv: list[str] | None = None) -> argparse.Namespace:
-    p = Parser(description=__doc__.split("The sections:")[0], allow_abbrev=False, formatter_class=Help)
-    yes_no = argparse.BooleanOptionalAction
+def add_options_of_files(p: argparse.ArgumentParser) -> None:
     add = p.add_argument_group("files").add_argument
     add("--train", metavar="TSV", nargs="+",
         help="training pairs, one a line: source TAB target; or two files, one of sources and one of "
@@ -1403,6 +1401,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--evaluate", metavar="FILE", help="only score this model file on --dev")
     add("--show", type=int, default=0, metavar="N", help="with --evaluate: print N translations")
 
+
+def add_options_of_text(p: argparse.ArgumentParser) -> None:
+    yes_no = argparse.BooleanOptionalAction
     add = p.add_argument_group("text").add_argument
     add("--src-text", choices=("characters", "words", "sentencepiece"), default="characters",
         help="how to cut sources; sentencepiece learns a model and writes it into the file")
@@ -1437,6 +1438,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         help="the token that every translation begins with; it produces no text")
     add("--src-end", action=yes_no, default=True, help="add the end token to every source")
 
+
+def add_options_of_model(p: argparse.ArgumentParser) -> None:
+    yes_no = argparse.BooleanOptionalAction
     add = p.add_argument_group("model").add_argument
     add("--d-model", type=int, default=256, metavar="N", help="width of the model")
     add("--heads", type=int, default=4, metavar="N", help="number of attention heads")
@@ -1466,6 +1470,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--share", action="store_true",
         help="use one vocabulary (as --src-text says) and one embedding for both sides")
 
+
+def add_options_of_training(p: argparse.ArgumentParser) -> None:
     add = p.add_argument_group("training").add_argument
     add("--epochs", type=int, default=40, metavar="N", help="passes over the training pairs")
     add("--max-minutes", type=float, metavar="MINUTES", help="stop training after this time (default: never)")
@@ -1520,6 +1526,11 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--threads", type=int, metavar="N",
         help="threads of each worker (default: all cores divided by the workers)")
 
+
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
+    p = Parser(description=__doc__.split("The sections:")[0], allow_abbrev=False, formatter_class=Help)
+    for add in (add_options_of_files, add_options_of_text, add_options_of_model, add_options_of_training):
+        add(p)
     args = p.parse_args(argv)
     if not args.evaluate and not (args.train and args.out):
         p.error("give --train and --out, or --evaluate")

@@ -683,102 +683,126 @@ static void markdown_start(markdown_parser *d) {
     markdown_settle(d);
 }
 
+/* Adds what begins with "<": a placeholder, an address in angle brackets, an HTML tag, a comment or
+   the like. Returns the position behind it. */
+static size_t markdown_add_angle(markdown_parser *d, size_t at, int has_tags) {
+    static const char *const odd[][2] = {
+        {"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}, {"<!", ">"}};
+    const char *text = d->flat.data;
+    size_t size = d->flat.size, n = protect_placeholder(text, size, at), end, i;
+    end = n ? at + n : markdown_autolink(text, size, at);
+    if (end) {
+        (void)markdown_add(d, MARKUP_COPY, '`', at, end);
+        return end;
+    }
+    end = markdown_tag(text, size, at);
+    if (end) {
+        if (markdown_add(d, MARKUP_POINT, '<', at, end) && has_tags)
+            markdown_note_tag(d, &d->marks[d->n_marks - 1]);
+        return end;
+    }
+    for (i = 0; i < 4; i++) {
+        if (!protect_starts(text + at, size - at, odd[i][0]) || d->none[i] ||
+            (i == 3 && (at + 2 >= size || !protect_is_letter((unsigned char)text[at + 2]))))
+            continue;
+        end = at + strlen(odd[i][0]) - (i == 0 ? 2 : 0); /* the comment may be "<!-->" */
+        while (end < size && !protect_starts(text + end, size - end, odd[i][1])) end++;
+        if (end < size) {
+            end += strlen(odd[i][1]);
+            (void)markdown_add(d, MARKUP_BLOCK, '<', at, end);
+            return end;
+        }
+        d->none[i] = 1;
+    }
+    return at + 1;
+}
+
+/* Adds a footnote's label, such as "[^note]", that is not a link. Returns the position behind it, or
+   0. */
+static size_t markdown_add_footnote(markdown_parser *d, size_t at) {
+    const char *text = d->flat.data;
+    size_t size = d->flat.size, i = at + 1;
+    if (at + 2 >= size || text[at + 1] != '^') return 0;
+    while (i < size && i - at < 100 && text[i] != ']' && (unsigned char)text[i] > ' ') i++;
+    if (i <= at + 2 || i >= size || text[i] != ']' || (i + 1 < size && text[i + 1] == '('))
+        return 0;
+    (void)markdown_add(d, MARKUP_COPY, '`', at, i + 1);
+    return i + 1;
+}
+
+/* Notes an open bracket. */
+static void markdown_open_bracket(markdown_parser *d, size_t at) {
+    void *grown = d->brackets;
+    markdown_bracket *one;
+    if (!markup_reserve(d->m, &grown, &d->room_brackets, d->n_brackets + 1, sizeof *d->brackets))
+        return;
+    d->brackets = (markdown_bracket *)grown;
+    one = &d->brackets[d->n_brackets++];
+    one->at = (markup_at)at, one->run = (markup_at)d->n_runs, one->mark = (markup_at)d->n_marks;
+    one->is_image = d->flat.data[at] == '!', one->is_off = 0;
+}
+
+/* Reads what is at a position of the flat text. Returns the position behind it. */
+static size_t markdown_inline(markdown_parser *d, size_t at, int has_tags) {
+    const char *text = d->flat.data;
+    size_t size = d->flat.size, end = at + 1, i;
+    i = protect_in("$\\[^~:#@+", (unsigned char)text[at]) ? markdown_extra(d, at) : 0;
+    if (i) {
+        (void)markdown_add(d, MARKUP_COPY, '`', at, at + i);
+        return at + i;
+    }
+    switch (text[at]) {
+    case '\\':
+        if (end < size && text[end] == '\n') (void)markdown_add(d, MARKUP_BLOCK, '\n', at, ++end);
+        else if (end < size && markdown_is_mark(text[end])) end++;
+        return end;
+    case '\r': (void)markdown_add(d, MARKUP_BLOCK, '\n', at, end); return end;
+    case '`':
+        while (end < size && text[end] == '`') end++;
+        i = markdown_code(d, at, end - at);
+        if (i) (void)markdown_add(d, MARKUP_COPY, '`', at, end = i);
+        return end;
+    case '<': return markdown_add_angle(d, at, has_tags);
+    case '*':
+    case '_':
+    case '=':
+    case '+':
+    case '~':
+        end = markdown_add_run(d, at);
+        markdown_settle(d);
+        return end;
+    case '!':
+        if (end >= size || text[end] != '[') return end;
+        markdown_open_bracket(d, at);
+        return end + 1;
+    case '[':
+        i = markdown_add_footnote(d, at);
+        if (i) return i;
+        markdown_open_bracket(d, at);
+        return end;
+    case ']':
+        end = markdown_close(d, at);
+        markdown_settle(d);
+        return end;
+    default:
+        i = markdown_bare(d, at);
+        if (i) (void)markdown_add(d, MARKUP_COPY, '`', at, end = at + i);
+        return end;
+    }
+}
+
 /* Finds the next marks of the flat text, and sorts them by position: some hundred, and more until
    no element, bracket or HTML tag is open. All of them would take much memory. Returns 0 at the
    end. */
 static int markdown_inlines(markdown_parser *d, int has_tags) {
-    static const char *const odd[][2] = {
-        {"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}, {"<!", ">"}};
-    const char *text = d->flat.data;
-    size_t size = d->flat.size, at = d->at, end, i;
-    int *none = d->none;
-    void *grown;
+    size_t size = d->flat.size, at = d->at;
     d->n_marks = 0;
     if (at >= size || d->m->broken) return 0;
-    for (; at < size && !d->m->broken; at = end) {
+    while (at < size && !d->m->broken) {
         if (d->n_marks >= MARKDOWN_FEW && !d->last_run && !d->n_brackets && !d->n_tags &&
             !d->crosses)
             break;
-        end = at + 1;
-        i = protect_in("$\\[^~:#@+", (unsigned char)text[at]) ? markdown_extra(d, at) : 0;
-        if (i) {
-            (void)markdown_add(d, MARKUP_COPY, '`', at, end = at + i);
-            continue;
-        }
-        switch (text[at]) {
-        case '\\':
-            if (end < size && text[end] == '\n')
-                (void)markdown_add(d, MARKUP_BLOCK, '\n', at, ++end);
-            else if (end < size && markdown_is_mark(text[end])) end++;
-            break;
-        case '\r': (void)markdown_add(d, MARKUP_BLOCK, '\n', at, end); break;
-        case '`':
-            while (end < size && text[end] == '`') end++;
-            i = markdown_code(d, at, end - at);
-            if (i) (void)markdown_add(d, MARKUP_COPY, '`', at, end = i);
-            break;
-        case '<':
-            i = protect_placeholder(text, size, at);
-            if (i) (void)markdown_add(d, MARKUP_COPY, '`', at, end = at + i);
-            if (i) break;
-            i = markdown_autolink(text, size, at);
-            if (i) (void)markdown_add(d, MARKUP_COPY, '`', at, end = i);
-            if (i) break;
-            i = markdown_tag(text, size, at);
-            if (i && markdown_add(d, MARKUP_POINT, '<', at, end = i) && has_tags)
-                markdown_note_tag(d, &d->marks[d->n_marks - 1]);
-            for (i = 0; i < 4 && end == at + 1; i++) {
-                if (!protect_starts(text + at, size - at, odd[i][0]) || none[i] ||
-                    (i == 3 && (at + 2 >= size || !protect_is_letter((unsigned char)text[at + 2]))))
-                    continue;
-                for (end = at + strlen(odd[i][0]) - (i == 0 ? 2 : 0);
-                     end < size && !protect_starts(text + end, size - end, odd[i][1]);)
-                    end++;
-                if (end < size)
-                    (void)markdown_add(d, MARKUP_BLOCK, '<', at, end += strlen(odd[i][1]));
-                else none[i] = 1, end = at + 1;
-            }
-            break;
-        case '*':
-        case '_':
-        case '=':
-        case '+':
-        case '~':
-            end = markdown_add_run(d, at);
-            markdown_settle(d);
-            break;
-        case '!':
-            if (end >= size || text[end] != '[') break;
-            end++;
-            goto bracket;
-        case '[':
-            for (i = at + 1; at + 2 < size && text[at + 1] == '^' && i < size && i - at < 100 &&
-                             text[i] != ']' && (unsigned char)text[i] > ' ';)
-                i++;
-            if (i > at + 2 && i < size && text[i] == ']' && !(i + 1 < size && text[i + 1] == '(')) {
-                (void)markdown_add(d, MARKUP_COPY, '`', at, end = i + 1);
-                break;
-            }
-        bracket:
-            grown = d->brackets;
-            if (!markup_reserve(d->m, &grown, &d->room_brackets, d->n_brackets + 1,
-                                sizeof *d->brackets))
-                break;
-            d->brackets = (markdown_bracket *)grown;
-            d->brackets[d->n_brackets].at = (markup_at)at;
-            d->brackets[d->n_brackets].run = (markup_at)d->n_runs;
-            d->brackets[d->n_brackets].mark = (markup_at)d->n_marks;
-            d->brackets[d->n_brackets].is_image = text[at] == '!';
-            d->brackets[d->n_brackets++].is_off = 0;
-            break;
-        case ']':
-            end = markdown_close(d, at);
-            markdown_settle(d);
-            break;
-        default:
-            i = markdown_bare(d, at);
-            if (i) (void)markdown_add(d, MARKUP_COPY, '`', at, end = at + i);
-        }
+        at = markdown_inline(d, at, has_tags);
     }
     d->at = at;
     if (at >= size && !d->m->broken) {
@@ -1534,15 +1558,106 @@ static void markdown_add_title(markdown_blocks *b, size_t row, size_t at, size_t
     if (m->n_blocks > n) m->blocks[n].quote = (unsigned char)quote;
 }
 
+/* The functions markdown_begin_... look whether a block of their kind begins at `at` in a line, inside
+   of `matched` containers. They return 0 if none does; else they begin it, and the line is done. */
+static int markdown_begin_heading(markdown_blocks *b, const markdown_line *l, size_t at,
+                                  size_t matched) {
+    const char *text = b->d->m->text;
+    size_t end = l->end, size = end - at, i = 0, n;
+    while (i < size && text[at + i] == '#') i++;
+    if (i == 0 || i > 6 || (i < size && !markup_is_space(text[at + i]))) return 0;
+    markdown_flush(b, 0);
+    b->n = matched;
+    while (i < size && markup_is_space(text[at + i])) i++;
+    while (end > at + i && markup_is_space(text[end - 1])) end--;
+    for (n = end; n > at + i && text[n - 1] == '#'; n--) {
+    }
+    if (n < end && (n == at + i || markup_is_space(text[n - 1]))) end = n;
+    while (end > at + i && markup_is_space(text[end - 1])) end--;
+    markdown_add_block(b->d, MARKUP_MARKDOWN, l->begin, at + i, end, 0, 0);
+    return 1;
+}
+
+/* Lines that stay as they are, such as formulas and directives */
+static int markdown_begin_kept(markdown_blocks *b, const markdown_line *l, size_t at,
+                               size_t matched, int in_text) {
+    const char *text = b->d->m->text;
+    size_t size = l->end - at;
+    int is_done;
+    char fence = markdown_kept_lines(text + at, size, in_text, &is_done);
+    if (fence) {
+        markdown_flush(b, 0);
+        b->n = matched;
+        if (!is_done) b->leaf = MARKDOWN_FENCE, b->fence = fence;
+        return 1;
+    }
+    if (!markdown_is_kept(text + at, size)) return 0;
+    markdown_flush(b, 0);
+    b->n = matched, b->head = protect_starts(text + at, size, ":::{");
+    if (protect_in(":/", (unsigned char)text[at])) markdown_add_title(b, l->begin, at, l->end);
+    return 1;
+}
+
+static int markdown_begin_fence(markdown_blocks *b, const markdown_line *l, size_t at,
+                                size_t matched) {
+    const char *text = b->d->m->text;
+    size_t size = l->end - at, i = 0;
+    int is_done;
+    while (i < size && text[at + i] == text[at]) i++;
+    if (i < 3 ||
+        (text[at] != '~' && (text[at] != '`' || memchr(text + at + i, '`', size - i) != NULL)))
+        return 0;
+    markdown_flush(b, 0);
+    b->n = matched;
+    while (b->n_notes && b->inside[b->n_notes - 1] > matched) b->n_notes--;
+    if (b->n_notes && i >= b->notes[b->n_notes - 1] &&
+        markdown_skip_space(text + at, size, i) == size)
+        b->n_notes--; /* the directive's end */
+    else if (b->n_notes < MARKUP_DEEP && markdown_is_directive(text + at + i, size - i, &is_done)) {
+        b->notes[b->n_notes] = i, b->inside[b->n_notes++] = matched, b->head = 1;
+        markdown_add_title(b, l->begin, at, l->end);
+    } else b->leaf = MARKDOWN_FENCE, b->fence = text[at], b->n_fence = i;
+    return 1;
+}
+
+static int markdown_begin_html(markdown_blocks *b, const markdown_line *l, size_t at,
+                               size_t matched) {
+    markup_document *m = b->d->m;
+    markup_tag tag;
+    int kind = m->text[at] != '<'
+                   ? 0
+                   : markdown_html_kind(m->text + at, l->end - at, b->leaf == MARKDOWN_TEXT);
+    if (!kind) return 0;
+    markdown_flush(b, 0);
+    b->n = matched, b->leaf = MARKDOWN_HTML, b->html = kind;
+    b->begin = b->end = l->end;
+    if (kind < 7) b->begin = at; /* kind 7: the first line is a tag, and stays alone */
+    else if (markup_read_tag(m, at, &tag) && tag.copied) b->html = 8;
+    if (markdown_html_ends(m, b->html, at, l->end)) markdown_flush(b, 0);
+    return 1;
+}
+
+/* Enters the container behind a marker of n bytes that begins a list's item. */
+static void markdown_enter_item(markdown_blocks *b, markdown_line *l, size_t indent, size_t n,
+                                size_t matched) {
+    markup_document *m = b->d->m;
+    size_t at, padding;
+    markdown_flush(b, 0);
+    markdown_advance(m, l, indent), l->at += n, l->column += n;
+    padding = markdown_indent(m, l, &at);
+    if (at == l->end || padding > 4) padding = 1;
+    markdown_advance(m, l, at == l->end ? 0 : padding);
+    b->widths[matched] = indent + n + padding;
+    b->n = matched + 1, b->leaf = MARKDOWN_NOTHING;
+}
+
 /* Opens the containers and the block that a line begins. Returns 1 if the rest of the line is still
    to be read, as text or as a line inside a container; 0 if the line is done. */
 static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
     markup_document *m = b->d->m;
     const char *text = m->text;
-    size_t at, indent, size, n, i, padding, matched = *also;
-    int in_text = b->leaf == MARKDOWN_TEXT && matched == b->n, is_done;
-    markup_tag tag;
-    char fence;
+    size_t at, indent, size, n, i, matched = *also;
+    int in_text = b->leaf == MARKDOWN_TEXT && matched == b->n;
     for (;; *also = matched) {
         indent = markdown_indent(m, l, &at), size = l->end - at;
         if (!size) return 1;
@@ -1551,7 +1666,6 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
             b->n = matched, b->leaf = MARKDOWN_INDENTED;
             return 0;
         }
-        n = markdown_marker(text + at, size);
         if (text[at] == '>' && matched < MARKUP_DEEP) {
             markdown_flush(b, 0);
             markdown_advance(m, l, indent), l->at++, l->column++;
@@ -1559,33 +1673,9 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
             b->widths[matched++] = 0, b->n = matched, b->leaf = MARKDOWN_NOTHING, in_text = 0;
             continue;
         }
-        for (i = 0; i < size && text[at + i] == '#';) i++;
-        if (i > 0 && i < 7 && (i == size || markup_is_space(text[at + i]))) {
-            size_t end = l->end;
-            markdown_flush(b, 0);
-            b->n = matched;
-            while (i < size && markup_is_space(text[at + i])) i++;
-            while (end > at + i && markup_is_space(text[end - 1])) end--;
-            for (n = end; n > at + i && text[n - 1] == '#';) n--;
-            if (n < end && (n == at + i || markup_is_space(text[n - 1]))) end = n;
-            while (end > at + i && markup_is_space(text[end - 1])) end--;
-            markdown_add_block(b->d, MARKUP_MARKDOWN, l->begin, at + i, end, 0, 0);
+        if (markdown_begin_heading(b, l, at, matched) ||
+            markdown_begin_kept(b, l, at, matched, in_text))
             return 0;
-        }
-        fence = markdown_kept_lines(text + at, size, in_text, &is_done);
-        if (fence) {
-            markdown_flush(b, 0);
-            b->n = matched;
-            if (!is_done) b->leaf = MARKDOWN_FENCE, b->fence = fence;
-            return 0;
-        }
-        if (markdown_is_kept(text + at, size)) {
-            markdown_flush(b, 0);
-            b->n = matched, b->head = protect_starts(text + at, size, ":::{");
-            if (protect_in(":/", (unsigned char)text[at]))
-                markdown_add_title(b, l->begin, at, l->end);
-            return 0;
-        }
         i = !in_text && matched < MARKUP_DEEP && protect_starts(text + at, size, "[^")
                 ? markdown_label(text + at, size, 0)
                 : 0;
@@ -1601,21 +1691,8 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
             b->widths[matched++] = indent + 4, b->n = matched;
             return 0;
         }
-        for (i = 0; i < size && text[at + i] == text[at];) i++;
-        if (i > 2 &&
-            (text[at] == '~' || (text[at] == '`' && !memchr(text + at + i, '`', size - i)))) {
-            markdown_flush(b, 0);
-            b->n = matched;
-            while (b->n_notes && b->inside[b->n_notes - 1] > matched) b->n_notes--;
-            if (b->n_notes && i >= b->notes[b->n_notes - 1] &&
-                markdown_skip_space(text + at, size, i) == size)
-                b->n_notes--; /* the directive's end */
-            else if (b->n_notes < MARKUP_DEEP &&
-                     markdown_is_directive(text + at + i, size - i, &is_done)) {
-                b->notes[b->n_notes] = i, b->inside[b->n_notes++] = matched, b->head = 1;
-                markdown_add_title(b, l->begin, at, l->end);
-            } else b->leaf = MARKDOWN_FENCE, b->fence = text[at], b->n_fence = i;
-            return 0;
+        if (markdown_begin_fence(b, l, at, matched)) return 0;
+        for (i = 0; i < size && text[at + i] == text[at]; i++) {
         }
         if (in_text && (text[at] == '=' || text[at] == '-') &&
             markdown_skip_space(text + at, size, i) == size) {
@@ -1625,33 +1702,38 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
             b->leaf = MARKDOWN_NOTHING; /* the paragraph was only definitions */
             return 1;
         }
-        if (text[at] == '<' &&
-            (i = (size_t)markdown_html_kind(text + at, size, b->leaf == MARKDOWN_TEXT)) != 0) {
-            markdown_flush(b, 0);
-            b->n = matched, b->leaf = MARKDOWN_HTML, b->html = (int)i;
-            b->begin = b->end = l->end;
-            if (i < 7) b->begin = at; /* kind 7: the first line is a tag, and stays alone */
-            else if (markup_read_tag(m, at, &tag) && tag.copied) b->html = 8;
-            if (markdown_html_ends(m, b->html, at, l->end)) markdown_flush(b, 0);
-            return 0;
-        }
+        if (markdown_begin_html(b, l, at, matched)) return 0;
         if (markdown_is_rule(text + at, size)) {
             markdown_flush(b, 0);
             b->n = matched, b->leaf = MARKDOWN_NOTHING;
             return 0;
         }
+        n = markdown_marker(text + at, size);
         if (!n || matched == MARKUP_DEEP ||
             (in_text && (markdown_skip_space(text + at, size, n) == size ||
                          (n > 1 && !(n == 2 && text[at] == '1')))))
             return 1;
-        markdown_flush(b, 0);
-        markdown_advance(m, l, indent), l->at += n, l->column += n;
-        padding = markdown_indent(m, l, &at);
-        if (at == l->end || padding > 4) padding = 1;
-        markdown_advance(m, l, at == l->end ? 0 : padding);
-        b->widths[matched++] = indent + n + padding;
-        b->n = matched, b->leaf = MARKDOWN_NOTHING, in_text = 0;
+        markdown_enter_item(b, l, indent, n, matched++);
+        in_text = 0;
     }
+}
+
+/* Makes the last line of the text before a table's head, if the line from `at` to `end` says so and has
+   as many cells. Returns whether it does. */
+static int markdown_begin_table(markdown_blocks *b, size_t at, size_t end) {
+    markup_document *m = b->d->m;
+    size_t last = b->begin, row_end = b->end;
+    if (!markdown_is_delimiter(m->text, at, end)) return 0;
+    if (m->n_breaks && m->breaks[m->n_breaks - 1].begin >= b->begin)
+        last = m->breaks[m->n_breaks - 1].end;
+    if (markdown_row(NULL, m->text, 0, last, b->end) != markdown_row(NULL, m->text, 0, at, end))
+        return 0;
+    b->end = last > b->begin ? m->breaks[m->n_breaks - 1].begin : b->begin;
+    if (last > b->begin) m->n_breaks--;
+    markdown_flush(b, 0);
+    (void)markdown_row(b->d, m->text, markup_line(m, last), last, row_end);
+    b->leaf = MARKDOWN_TABLE;
+    return 1;
 }
 
 /* Reads a line of the document. */
@@ -1708,22 +1790,8 @@ static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
     }
     if (b->leaf == MARKDOWN_INDENTED) b->leaf = MARKDOWN_NOTHING;
     if (b->leaf == MARKDOWN_TEXT && matched == b->n && indent < 4 &&
-        markdown_is_delimiter(text, at, end)) { /* the previous line is a table's head */
-        size_t last = b->begin;
-        for (n = m->n_breaks; n > 0 && m->breaks[n - 1].begin >= b->begin; n--) {
-            last = m->breaks[n - 1].end;
-            break;
-        }
-        if (markdown_row(NULL, text, 0, last, b->end) == markdown_row(NULL, text, 0, at, end)) {
-            size_t row_end = b->end;
-            b->end = last > b->begin ? m->breaks[n - 1].begin : b->begin;
-            if (last > b->begin) m->n_breaks--;
-            markdown_flush(b, 0);
-            (void)markdown_row(b->d, text, markup_line(m, last), last, row_end);
-            b->leaf = MARKDOWN_TABLE;
-            return;
-        }
-    }
+        markdown_begin_table(b, at, end))
+        return;
     if (!markdown_begin(b, &l, &matched)) return;
     (void)markdown_indent(m, &l, &at);
     if (at == end) return;

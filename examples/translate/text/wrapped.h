@@ -138,88 +138,132 @@ static size_t wrapped_most(size_t *n, size_t count) {
     return count ? n[count - 1 - count / 20] : 0;
 }
 
+/* The lines of a document. */
+typedef struct wrapped_lines {
+    wrapped_line *line;
+    size_t n, room;
+    size_t width; /* of a full line */
+    size_t run;   /* the line behind those for which limit was computed */
+    size_t limit; /* a line with as many columns, or more, may go on in the next line */
+} wrapped_lines;
+
+/* What a line belongs to, which is copied */
+enum { WRAPPED_KEPT_NOT, WRAPPED_KEPT_HEAD, WRAPPED_KEPT_SIGNATURE };
+
+/* Returns whether the document's first line begins the head of a mail, such as "From: ". */
+static int wrapped_is_head(const markup_document *m, const wrapped_line *l) {
+    size_t i = l->text;
+    while (i < l->end && (protect_is_letter((unsigned char)m->text[i]) || m->text[i] == '-')) i++;
+    return i > l->text && i + 1 < l->end && m->text[i] == ':' && m->text[i + 1] == ' ' &&
+           markup_find(m, 0, "\nsubject: ") < m->size;
+}
+
+/* Reads all lines. */
+static void wrapped_read_lines(markup_document *m, wrapped_lines *all) {
+    int kept = WRAPPED_KEPT_NOT;
+    size_t at, end;
+    for (at = 0; at < m->size && !m->broken; all->n++, at = end + 1) {
+        const char *newline = (const char *)memchr(m->text + at, '\n', m->size - at);
+        void *grown = all->line;
+        wrapped_line *l;
+        end = newline ? (size_t)(newline - m->text) : m->size;
+        if (!markup_reserve(m, &grown, &all->room, all->n + 1, sizeof *all->line)) break;
+        all->line = (wrapped_line *)grown;
+        l = &all->line[all->n];
+        wrapped_read(m, at, end, l);
+        if (all->n == 0 && wrapped_is_head(m, l)) kept = WRAPPED_KEPT_HEAD;
+        if (l->text == l->end && kept == WRAPPED_KEPT_HEAD) kept = WRAPPED_KEPT_NOT;
+        if (l->end - l->text == 2 && memcmp(m->text + l->text, "--", 2) == 0)
+            kept = WRAPPED_KEPT_SIGNATURE;
+        if (kept == WRAPPED_KEPT_SIGNATURE && all->n && l->quotes != l[-1].quotes)
+            kept = WRAPPED_KEPT_NOT;
+        l->is_kept = kept != WRAPPED_KEPT_NOT;
+    }
+    if (m->broken) all->n = 0;
+}
+
+/* Finds the width of a full line: 19 of 20 lines that others follow are not wider. */
+static void wrapped_find_width(markup_document *m, wrapped_lines *all) {
+    size_t *widths = (size_t *)malloc((all->n + 1) * sizeof *widths), i, n = 0;
+    const wrapped_line *l = all->line;
+    if (!widths) {
+        m->broken = 1, all->n = 0;
+        return;
+    }
+    for (i = 0; i + 1 < all->n; i++)
+        if (l[i + 1].text < l[i + 1].end && l[i].text < l[i].end && !l[i].is_kept)
+            widths[n++] = l[i].width;
+    all->width = all->n ? wrapped_most(widths, n) : 0;
+    free(widths);
+}
+
+/* Computes limit for line i and the others up to a blank one. */
+static void wrapped_find_limit(wrapped_lines *all, size_t i) {
+    size_t most = 0, run = i;
+    const wrapped_line *l = all->line;
+    if (i < all->run) return;
+    for (; run < all->n && l[run].text < l[run].end && l[run].quotes == l[i].quotes; run++)
+        if (l[run].width > most) most = l[run].width;
+    if (most > all->width || most < all->width * 6 / 10) most = all->width;
+    all->run = run, all->limit = most - most / 12;
+}
+
+/* Adds each cell of a table's row as a block. Two spaces or a tab are between cells. */
+static void wrapped_add_cells(markup_document *m, const wrapped_line *l) {
+    size_t at, k;
+    for (at = l->content; at < l->end; at = k) {
+        while (at < l->end && (m->text[at] == ' ' || m->text[at] == '\t')) at++;
+        for (k = at; k < l->end && m->text[k] != '\t' &&
+                     !(k + 1 < l->end && m->text[k] == ' ' && m->text[k + 1] == ' ');)
+            k++;
+        if (k > at) (void)markup_add_block(m, MARKUP_WRAPPED, l->begin, at, k);
+    }
+}
+
+/* Returns whether the paragraph of a line goes on in the next line. is_first: the line begins it. */
+static int wrapped_goes_on(const markup_document *m, const wrapped_lines *all,
+                           const wrapped_line *l, int is_first) {
+    const wrapped_line *next = l + 1;
+    size_t word = 0;
+    while (next->text + word < next->end && m->text[next->text + word] != ' ') word++;
+    if (next->text == next->end || next->quotes != l->quotes || next->is_item || next->is_kept ||
+        next->is_table > (next->width >= all->limit) ||
+        l->width + 1 + markup_column(m->text + next->text, word, 0) <= all->limit)
+        return 0;
+    if (!is_first) return next->column == l->column;
+    if (l->is_item) return next->column >= l->column && next->column <= l->content_column + 1;
+    return next->column <= l->column + 8;
+}
+
 /* Reads a document of wrapped text: adds its blocks and plain text. */
 static void wrapped_scan(markup_document *m) {
-    wrapped_line *lines = NULL, *l, *next;
-    size_t n = 0, room = 0, at, i, k, width, run = 0, *widths, limit = 0, joined;
+    wrapped_lines all;
     text_buffer words;
-    void *grown;
-    int is_kept = 0;
-    memset(&words, 0, sizeof words);
-    for (at = 0; at < m->size && !m->broken; n++) {
-        const char *newline = (const char *)memchr(m->text + at, '\n', m->size - at);
-        size_t end = newline ? (size_t)(newline - m->text) : m->size;
-        grown = lines;
-        if (!markup_reserve(m, &grown, &room, n + 1, sizeof *lines)) break;
-        lines = (wrapped_line *)grown;
-        l = &lines[n];
-        wrapped_read(m, at, end, l);
-        if (n == 0) { /* the head of a mail begins with From: or the like */
-            for (i = l->text;
-                 i < l->end && (protect_is_letter((unsigned char)m->text[i]) || m->text[i] == '-');)
-                i++;
-            is_kept = i > l->text && i + 1 < l->end && m->text[i] == ':' && m->text[i + 1] == ' ' &&
-                      markup_find(m, 0, "\nsubject: ") < m->size;
-        }
-        if (l->text == l->end && is_kept == 1) is_kept = 0;
-        if (l->end - l->text == 2 && memcmp(m->text + l->text, "--", 2) == 0) is_kept = 2;
-        if (is_kept == 2 && n && l->quotes != l[-1].quotes) is_kept = 0;
-        l->is_kept = is_kept != 0;
-        at = end + 1;
-    }
-    widths = (size_t *)malloc((n + 1) * sizeof *widths);
-    if (!widths) m->broken = 1;
-    if (m->broken) n = 0;
-    for (i = k = 0; i + 1 < n; i++)
-        if (lines[i + 1].text < lines[i + 1].end && lines[i].text < lines[i].end &&
-            !lines[i].is_kept)
-            widths[k++] = lines[i].width;
-    width = n ? wrapped_most(widths, k) : 0;
-    for (i = 0; i < n; i += joined) {
+    size_t i, joined;
+    memset(&all, 0, sizeof all), memset(&words, 0, sizeof words);
+    wrapped_read_lines(m, &all);
+    wrapped_find_width(m, &all);
+    for (i = 0; i < all.n; i += joined) {
+        const wrapped_line *l = &all.line[i];
         markup_block *b;
-        l = &lines[i], joined = 1;
+        joined = 1;
         if (l->text == l->end || l->is_kept) continue;
-        if (i >= run) { /* limit: the width that the lines up to a blank one could hold */
-            size_t most = 0;
-            for (run = i;
-                 run < n && lines[run].text < lines[run].end && lines[run].quotes == l->quotes;
-                 run++)
-                if (lines[run].width > most) most = lines[run].width;
-            if (most > width || most < width * 6 / 10) most = width;
-            limit = most - most / 12;
-        }
-        if (l->is_table > (l->width >= limit)) {
-            for (at = l->content; at < l->end; at = k) { /* each cell of a row is a block */
-                while (at < l->end && (m->text[at] == ' ' || m->text[at] == '\t')) at++;
-                for (k = at; k < l->end && m->text[k] != '\t' &&
-                             !(k + 1 < l->end && m->text[k] == ' ' && m->text[k + 1] == ' ');)
-                    k++;
-                if (k > at) (void)markup_add_block(m, MARKUP_WRAPPED, l->begin, at, k);
-            }
+        wrapped_find_limit(&all, i);
+        if (l->is_table > (l->width >= all.limit)) {
+            wrapped_add_cells(m, l);
             continue;
         }
         b = markup_add_block(m, MARKUP_WRAPPED, l->begin, l->content, l->end);
         if (!b) break;
-        b->is_folded = l->column + 1 < width;
-        for (; i + joined < n; joined++) {
-            size_t word = 0;
-            l = &lines[i + joined - 1], next = l + 1;
-            while (next->text + word < next->end && m->text[next->text + word] != ' ') word++;
-            if (next->text == next->end || next->quotes != l->quotes || next->is_item ||
-                next->is_kept || next->is_table > (next->width >= limit) ||
-                l->width + 1 + markup_column(m->text + next->text, word, 0) <= limit)
-                break;
-            if (joined > 1   ? next->column != l->column
-                : l->is_item ? next->column < l->column || next->column > l->content_column + 1
-                             : next->column > l->column + 8)
-                break;
-            markup_add_break(m, l->end, next->text);
-            b->end = (markup_at)next->end;
-            if (joined > 1) continue;
-            b->next_line = (markup_at)next->begin, b->next_text = (markup_at)next->text;
+        b->is_folded = l->column + 1 < all.width;
+        for (; i + joined < all.n && wrapped_goes_on(m, &all, l, joined == 1); joined++) {
+            markup_add_break(m, l->end, l[1].text);
+            l++;
+            b->end = (markup_at)l->end;
+            if (joined == 1) b->next_line = (markup_at)l->begin, b->next_text = (markup_at)l->text;
         }
     }
-    free(lines), free(widths);
+    free(all.line);
     for (i = 0; i < m->n_blocks && !m->broken; i++) wrapped_scan_text(m, &words, &m->blocks[i]);
     text_buffer_free(&words);
 }
