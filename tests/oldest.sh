@@ -1,5 +1,6 @@
 # make test-oldest: tests the converter and the Python package with the lowest versions that tools/requirements-convert.txt
 # and tools/python/pyproject.toml allow, in the oldest and in newer Pythons that this machine has (pyenv's too).
+# With SLICE=n, each Python runs a seventh of the package's tests: the newest one runs all of them (make test-package).
 # uv installs the lowest versions that have a wheel. Takes the folder for the environments, and how many Pythons to
 # test at most; needs make all.
 . tests/check.sh
@@ -24,7 +25,7 @@ for version in 3.9 3.10 3.11 3.12 3.13; do
     check "  the package's lowest versions install" "" "$(lowest "$run" -r "$env/package")"
     check "  the package builds, and passes its tests" "0" "$({ rm -rf "$env/source" && mkdir "$env/source" && tar -cf - transformer.h LICENSE examples/translate examples/transcribe tools | tar -xf - -C "$env/source" &&
         "$run" -m pip install -q --no-deps --no-build-isolation "$env/source/tools/python" &&
-        PYTHONPATH=tests "$run" -W ignore -m pytest -q -W ignore -p no:cacheprovider -p pytest_slices tools/python/tests --ignore tools/python/tests/test_export.py; } >> "$env/log" 2>&1; echo $?)"
+        PYTHONPATH=tests SLICE_ALL=1 "$run" -W ignore -m pytest -q -W ignore -p no:cacheprovider -p pytest_slices tools/python/tests --ignore tools/python/tests/test_export.py; } >> "$env/log" 2>&1; echo $?)"
     [ $failed -eq 0 ] || grep -E '^(FAIL|ERROR|E  )|Error:' "$env/log" | head -n 20
 done
 counts test_oldest

@@ -1,6 +1,6 @@
 """A plugin of pytest (-p pytest_slices): with SLICE=n in the environment, every seventh of the tests that are marked
-"sliced" runs, as tests/run.py chooses them: test i by name if i % 7 == n % 7. It prints which files ran and the tests that
-took longest (seconds of the clock), as tests/run.py does."""
+"sliced" runs, as tests/run.py chooses them: test i by name if i % 7 == n % 7; with SLICE_ALL=1, every seventh of all
+tests. It prints which files ran and the tests that took longest (seconds of the clock), as tests/run.py does."""
 
 import os
 from pathlib import Path
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config, items):  # what pytest calls when it h
     number = os.environ.get("SLICE")
     if not number:
         return
-    names = sorted(item.nodeid for item in items if item.get_closest_marker("sliced"))
+    names = sorted(item.nodeid for item in items if os.environ.get("SLICE_ALL") or item.get_closest_marker("sliced"))
     others = {name for i, name in enumerate(names) if i % run.SLICES != int(number) % run.SLICES}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in others])
     items[:] = [item for item in items if item.nodeid not in others]
