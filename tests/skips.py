@@ -50,9 +50,12 @@ class Entry:
 
     @property
     def names(self) -> set[str]:
-        """What a row calls the file after "ran:"."""
-        stem = Path(self.file).stem
-        return {stem, f"test_{stem}"}
+        """What a row calls the file after "ran:". A module that tests share runs where one of them does."""
+        path = ROOT / self.file
+        if path.suffix != ".py" or path.stem.startswith("test_"):
+            return {path.stem, f"test_{path.stem}"}
+        imports = re.compile(rf"^(?:from|import) {path.stem}\b", re.M)
+        return {one.stem for one in path.parent.glob("test_*.py") if imports.search(one.read_text(encoding="utf-8"))} | {path.stem}
 
     def fits(self, name: str, reason: str) -> bool:
         """Returns whether a line is of this place. Lines of unittest and pytest have the name of a file, others have not."""

@@ -57,6 +57,16 @@ class Logs(unittest.TestCase):
             found = skips.judge(entries, skips.read_log("=== one: 3 s\n    skipped: test_x (test_c.C.test_x): no model at x\n"), ROWS)
         self.assertIn("skips what should run there", "".join(found))
 
+    def test_a_module_that_tests_share(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(skips, "ROOT", Path(folder)):
+            for name, text in (("shared.py", ""), ("test_a.py", "from shared import x\n"), ("test_b.py", "import shared_too\n")):
+                Path(folder, name).write_text(text)
+            entries = [skips.Entry("shared.py", "no *", "the programs", "one")]
+            self.assertEqual(entries[0].names, {"shared", "test_a"})
+            for ran, wrong in (("test_a", 0), ("test_b", 1)):
+                log = skips.read_log(f"=== one: 3 s\n    ran: {ran}\n3 passed, 0 failed\n")
+                self.assertEqual(len(skips.judge(entries, log, ROWS)), wrong, ran)
+
     def test_a_skip_that_is_not_listed(self):
         for line in ("skipped: test_x (test_z.Class.test_x): no torch", "skipped: 3 checks, no cc", "SKIPPED [1] test_a.py:8: why",
                      "skipped: test_x (test_a.Class.test_x): no torch at all"):
