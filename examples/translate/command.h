@@ -148,7 +148,9 @@ static option_entry table[] = {
      "text in capitals, without letters or without end is treated specially"},
     {"--all-languages", NULL, OPTION_FLAG, &opt.all_languages, 0, 0, 0,
      "translate also sentences that are already in the language of the\n"
-     "translation. Without it they stay as they are, and are counted"},
+     "translation, and text that the document says is in another language\n"
+     "than the model reads (lang, <lang> of WebVTT, classes of SAMI). Without\n"
+     "it they stay as they are, and are counted"},
     {"--sentences", "WORD", OPTION_PATH, &opt.sentences, 0, 0, NOT_SCORE,
      "split or whole: how a line of several sentences is read. split: by rules\n"
      "for many languages, and its translation is what its sentences alone\n"

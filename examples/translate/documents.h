@@ -31,8 +31,8 @@ static int document_next(input_stream *in, text_buffer *text, int *cut) {
 }
 
 /* Reads the whole input and finds its sentences, or with `whole` its paragraphs; `in` will take its
-   lines from them. lang: the language of the translation, or NULL. */
-static void document_open(input_stream *in, int whole, const char *lang) {
+   lines from them. source and lang: the languages of the text and of the translation, or NULL. */
+static void document_open(input_stream *in, int whole, const char *source, const char *lang) {
     reader_stream *r = &in->from;
     size_t n;
     memset(&page, 0, sizeof page);
@@ -55,7 +55,7 @@ static void document_open(input_stream *in, int whole, const char *lang) {
     in->fault = r->fault, in->next = document_next;
     page.m.protects = opt.protect || (in->surrounds && !opt.no_protect), page.m.whole = whole,
     page.m.surrounds = in->surrounds, page.m.wrap = (size_t)opt.width;
-    page.m.lang = lang;
+    page.m.lang = lang, page.m.source = source, page.m.all_languages = opt.all_languages;
     page.m.cue_width = opt.cue_width, page.m.cue_lines = opt.cue_lines;
     if (opt.lang && !markup_is_language(opt.lang))
         fail("--lang %s: no code, such as en or zh-Hans", opt.lang);

@@ -1320,7 +1320,8 @@ int main(int argc, char **argv) {
         return status;
     }
     if (opt.html || opt.srt || opt.markdown || opt.wrapped)
-        document_open(&t.in, t.whole, language_of(&t.stages[t.n_stages - 1]));
+        document_open(&t.in, t.whole, opt.from ? opt.from : t.stages[0].config->source_language,
+                      language_of(&t.stages[t.n_stages - 1]));
     if (t.in.next) t.n_divided = (int64_t)page.m.n_divided;
     t.threads = opt.threads;
     if (!workers_open(&t.pool, &task)) fail("the system cannot create another lock");

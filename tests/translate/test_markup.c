@@ -330,6 +330,82 @@ static void languages(void) {
     markup_free(&m), fake_free(&f), text_buffer_free(&out);
 }
 
+/* Text that a document says is in another language. */
+static void foreign_texts(void) {
+    static const struct {
+        const char *source, *in, *backwards;
+        size_t n; /* texts that stay */
+    } cases[] = {
+        {"de", "<p>b a<p lang=en>d c</p><p LANG='EN-gb'>f e</p><p lang=DE-at>h g",
+         "<p>a b<p lang=en>d c</p><p LANG='EN-gb'>f e</p><p lang=DE-at>g h", 2},
+        {"de", "<p lang=''>b a</p><p lang=und>d c</p><p lang=x-own>f e</p><p lang=mul>h g</p>",
+         "<p lang=''>a b</p><p lang=und>c d</p><p lang=x-own>e f</p><p lang=mul>g h</p>", 0},
+        {"deu_Latn", "<p lang=de>b a</p><p lang=ger>d c</p><p lang=eng>f e</p>",
+         "<p lang=de>a b</p><p lang=ger>c d</p><p lang=eng>f e</p>", 1},
+        {"nb", "<p lang=no>b a</p><p lang=nn>d c</p>", "<p lang=no>a b</p><p lang=nn>d c</p>", 1},
+        /* a wrong language of the root: text in it is translated, too */
+        {"de", "<html lang=en><p>b a</p><p lang=en>d c</p><p lang=fr>f e</p><p lang=de>h g</p>",
+         "<html lang=en><p>a b</p><p lang=en>c d</p><p lang=fr>f e</p><p lang=de>g h</p>", 1},
+        {"de", "<html><body lang=en>b a<p lang=en>d c</p>",
+         "<html><body lang=en>a b<p lang=en>d c</p>", 1},
+        {"de", "<?xml version='1.0'?><r xml:lang='en'><p>b a</p><p xml:lang='fr'>d c</p></r>",
+         "<?xml version='1.0'?><r xml:lang='en'><p>a b</p><p xml:lang='fr'>d c</p></r>", 1},
+        /* a model whose language is unknown: that of the root counts */
+        {NULL, "<p lang=en>b a</p>", "<p lang=en>a b</p>", 0},
+        {NULL, "<html lang=de><p lang=en>b a</p><p>d c</p>",
+         "<html lang=de><p lang=en>b a</p><p>c d</p>", 1},
+        /* inside each other */
+        {"de", "<p>d <i lang=fr>c b</i> a</p>", "<p>a <i lang=fr>c b</i> d</p>", 1},
+        {"de", "<div lang=en>b a<p lang=de>d c</p> f e <img alt='h g'></div>",
+         "<div lang=en>b a<p lang=de>c d</p> f e <img alt='h g'></div>", 2},
+        {"de", "<div lang=en><p title='b a'>d c</p><hr></div><p title='f e'>h g</p>",
+         "<div lang=en><p title='b a'>d c</p><hr></div><p title='e f'>g h</p>", 1},
+        /* no closing tags */
+        {"de", "<ul><li lang=en>b a<li>d c<li lang=de>f e</ul>",
+         "<ul><li lang=en>b a<li>c d<li lang=de>e f</ul>", 1},
+        {"de", "WEBVTT\n\n00:01.000 --> 00:02.000\n<lang en>b a</lang> d c\n",
+         "WEBVTT\n\n00:01.000 --> 00:02.000\n<lang en>b a</lang> c d\n", 1},
+        {"de",
+         "WEBVTT\n\n00:01.000 --> 00:02.000\n<lang.x en-GB>b a\nd c\n\n00:03.000 --> 00:04.000\n"
+         "<lang de>f e</lang>\n",
+         "WEBVTT\n\n00:01.000 --> 00:02.000\n<lang.x en-GB>b a\nd c\n\n00:03.000 --> 00:04.000\n"
+         "<lang de>e f</lang>\n",
+         2},
+        {"de",
+         "<SAMI><style>P {x: y;} .DE {Name: a; lang: de-DE;} .EN {lang:en;}</style><SYNC "
+         "Start=1><P Class=de>b a<P Class=EN>d<br>c<SYNC Start=2><P Class=xx>f e</SAMI>",
+         "<SAMI><style>P {x: y;} .DE {Name: a; lang: de-DE;} .EN {lang:en;}</style><SYNC "
+         "Start=1><P Class=de>a b<P Class=EN>d<br>c<SYNC Start=2><P Class=xx>e f</SAMI>",
+         2},
+        /* no class is in the language of the model */
+        {"de", "<SAMI><style>.EN {lang:en;}</style><SYNC Start=1><P Class=EN>b a</SAMI>",
+         "<SAMI><style>.EN {lang:en;}</style><SYNC Start=1><P Class=EN>a b</SAMI>", 0}};
+    size_t i, k, n, way;
+    fake f;
+    text_buffer out;
+    markup_document m;
+    markup_translation *made;
+    memset(&f, 0, sizeof f), memset(&out, 0, sizeof out);
+    SECTION("text in another language");
+    for (i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) {
+        const char *in = cases[i / 2].in;
+        way = i % 2; /* 1: with all languages, nothing is left */
+        fake_free(&f), f.how = BACKWARDS, out.size = 0, memset(&m, 0, sizeof m);
+        m.surrounds = 1, m.source = cases[i / 2].source, m.all_languages = way == 1;
+        if (!markup_read(&m, *in == 'W' ? MARKUP_SRT : MARKUP_HTML, in, strlen(in))) abort();
+        made = (markup_translation *)calloc(m.n_sentences + 1, sizeof *made);
+        n = m.n_sentences;
+        translate(&f, m.sentences, n, made);
+        markup_begin(&m);
+        for (k = 0; k < n; k++) (void)markup_put(&m, &made[k], &out);
+        CHECK(markup_end(&m, &out) && (way || strcmp(out.data, cases[i / 2].backwards) == 0), "%s",
+              out.data);
+        CHECK(m.n_foreign == (way ? 0 : cases[i / 2].n), "%s: %ld texts", in, (long)m.n_foreign);
+        free(made), markup_free(&m);
+    }
+    fake_free(&f), text_buffer_free(&out);
+}
+
 static void markdown_cases(void) {
     static const struct {
         const char *in, *sentences, *same, *backwards;
@@ -1069,6 +1145,7 @@ int main(int argc, char **argv) {
     html();
     free_words();
     languages();
+    foreign_texts();
     markdown_cases();
     wrapped_cases();
     columns();

@@ -219,6 +219,7 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     m->is_ttml = m->is_sami = m->is_vtt = m->is_ass = 0;
     m->cleaned.size = m->labels.size = m->cues.size = 0;
     m->n_cues = m->n_skipped = m->n_unread = m->n_inner = 0;
+    m->n_foreign = m->foreign_end = m->n_page = m->n_classes = 0, m->in_foreign = 0;
     m->plain.size = m->n_places = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (size >= (markup_at)-1) m->broken = 1; /* positions have 32 bits */
     else if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
@@ -1787,6 +1788,9 @@ static inline void markup_left(const markup_document *m, text_buffer *out) {
         {m->n_left, m->left,
          "%ld sentences stay as they are, the first in line %ld: their marks would mean something "
          "else in the translation\n"},
+        {m->n_foreign, m->foreign,
+         "%ld texts stay as they are, the first in line %ld: the file says that they are in another "
+         "language than the model reads (--all-languages translates them)\n"},
         {m->n_skipped, m->skipped,
          "%ld parts in HTML inside quotes stay as they are, the first in line %ld\n"},
         {m->n_inner, m->inner,

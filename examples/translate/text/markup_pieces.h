@@ -131,7 +131,13 @@ typedef struct markup_node {
     size_t low, high; /* it covers the words low to high - 1 */
 } markup_node;
 
-enum { MARKUP_LANGS = 8 };
+/* A class of SAMI: its name in the document, and whether its texts are in another language. */
+typedef struct markup_class {
+    markup_at begin, n;
+    int is_other;
+} markup_class;
+
+enum { MARKUP_LANGS = 8, MARKUP_CLASSES = 16 };
 
 /* The fields of a line of ASS that a reader needs. */
 enum { MARKUP_START, MARKUP_END, MARKUP_STYLE, MARKUP_SPEAKER, MARKUP_TEXT, MARKUP_FIELDS };
@@ -165,8 +171,13 @@ typedef struct markup_document {
     int protects;        /* copy all that protect.h protects; 0: only placeholders and symbols */
     int whole;           /* the model reads whole texts: a paragraph counts as one sentence */
     int surrounds;       /* what is around sentences is no part of them: around.h */
-    const char *source;  /* the language of what is translated; NULL: that of the html element */
-    size_t page, n_page; /* the bytes of the html element's lang */
+    const char *source;  /* the language of what is translated; NULL: unknown */
+    int all_languages;   /* text that is said to be in another language is translated, too */
+    size_t page, n_page; /* the bytes of the root element's lang */
+    markup_class classes[MARKUP_CLASSES]; /* of SAMI: those of the document's <style> */
+    size_t n_classes;
+    size_t n_foreign, foreign; /* texts that are said to be in another language, the first */
+    size_t foreign_end;        /* of the last one */
     int rewrites;        /* for tests: write also a sentence that did not change */
     size_t wrap;         /* width of wrapped lines; 0: the document's */
     const char
@@ -208,6 +219,7 @@ typedef struct markup_document {
     size_t n_divided; /* sentences that were divided because they were too long */
     size_t n_skipped, skipped; /* parts that are not read, and where the first begins */
     int is_vtt;                /* the subtitles are WebVTT */
+    int in_foreign;            /* a <lang> of WebVTT in another language has no end yet */
     int is_ass;                /* they are ASS or SSA */
     int is_ttml;               /* the document is TTML: subtitles in XML */
     int is_sami;               /* the document is SAMI: subtitles in HTML */
@@ -667,12 +679,17 @@ static const char markup_raw[] = " script style textarea xmp ";
 static const char markup_copied[] = " bpt code ept it kbd math ph samp sup svg tt ut var ";
 static const char markup_copied_blocks[] = " pre template ";
 
+/* What an element says about the language of its text: nothing, that of the text to translate, or
+   another one. */
+enum { MARKUP_SAYS_NOTHING, MARKUP_SAYS_OWN, MARKUP_SAYS_OTHER };
+
 typedef struct markup_tag {
     char name[MARKUP_NAME]; /* in small letters; a longer name is cut off */
     size_t n, begin, end;
     size_t attributes;             /* where its attributes begin; 0: it has none */
     signed char is_open, is_close; /* both 0: <a/>, <br>, <!-- --> */
-    signed char copied;            /* 1: by an attribute, 2: by its name, 3: by both */
+    signed char copied; /* 1: by an attribute, 2: by its name, 8: by its language; or a sum */
+    signed char says;   /* what its attributes say about the language */
     signed char is_texts; /* the value of a button or the content of <meta name="description"> */
     char lang; /* the content of <meta> is a language, with this sign between its parts; or 0 */
     signed char is_opaque; /* not an element: 1 may be in a sentence (comment), 2 ends it */
@@ -686,7 +703,11 @@ typedef struct markup_element {
     markup_at item;       /* the element around it, or its own index; later its item */
     unsigned is_open : 1; /* as in markup_tag */
     unsigned is_close : 1;
-    unsigned copied : 3; /* as in markup_tag; 4: its content */
+    unsigned copied : 4; /* as in markup_tag; 4: its content */
+    unsigned says : 2;
+    unsigned has_own : 1;  /* an element in it says that its text is of the language to translate */
+    unsigned is_left : 1;  /* the text behind the tag is in another language */
+    unsigned was_left : 1; /* and the text before it */
     unsigned is_opaque : 2;
     unsigned has_attributes : 1;
     unsigned is_block : 1; /* its name is in markup_blocks, and so on */
@@ -750,15 +771,79 @@ static int markup_next_attribute(const markup_document *m, size_t *from, markup_
     return 0;
 }
 
-/* Returns whether bytes from to end - 1 of the document are the code of a language that is not the
-   one of the text to translate: m->source, or else the page's own. */
-static int markup_is_other_language(const markup_document *m, size_t from, size_t end) {
-    const char *own = m->source ? m->source : m->text + m->page;
-    size_t n = m->source ? strlen(m->source) : m->n_page, i;
-    if (!m->surrounds || !n || from >= end) return 0;
-    for (i = 0; i < n && !protect_in("-_", (unsigned char)own[i]); i++)
-        if (from + i >= end || markup_small(own[i]) != markup_small(m->text[from + i])) return 1;
-    return from + i < end && !protect_in("-_", (unsigned char)m->text[from + i]);
+/* Codes of languages and the code that this header compares in their place. */
+static const char markup_codes[] =
+    " afr=af amh=am ara=ar arb=ar aze=az azj=az bel=be ben=bn bos=bs bul=bg cat=ca ces=cs chi=zh"
+    " cmn=zh cym=cy cze=cs dan=da deu=de dut=nl ell=el eng=en epo=eo est=et eus=eu fas=fa fin=fi"
+    " fra=fr fre=fr ger=de gle=ga glg=gl gre=el guj=gu heb=he hin=hi hrv=hr hun=hu hye=hy in=id"
+    " ind=id isl=is ita=it iw=he jpn=ja kan=kn kat=ka kaz=kk khm=km kor=ko lao=lo lav=lv lit=lt"
+    " lvs=lv mal=ml mar=mr mkd=mk mlt=mt msa=ms mya=my nep=ne nld=nl nno=nn no=nb nob=nb nor=nb"
+    " npi=ne pan=pa per=fa pes=fa pol=pl por=pt ron=ro rum=ro rus=ru sin=si slk=sk slo=sk slv=sl"
+    " spa=es sqi=sq srp=sr swa=sw swe=sv swh=sw tam=ta tel=te tha=th tur=tr ukr=uk urd=ur vie=vi"
+    " zho=zh zsm=ms ";
+
+/* Writes the language of a code without script and country to base, with two letters if it has such
+   a code. Returns its size, or 0 for a code that names no language, such as und. */
+static size_t markup_base(const char *code, size_t size, char base[4]) {
+    char word[7] = " ";
+    const char *found;
+    size_t n;
+    for (n = 0; n < size && n < 4 && protect_is_letter((unsigned char)code[n]); n++)
+        if (n < 3) base[n] = word[n + 1] = markup_small(code[n]);
+    if (n < 2 || n > 3 || (n < size && !protect_in("-_", (unsigned char)code[n])) ||
+        characters_list_has(" mul und ", base, n))
+        return 0;
+    word[n + 1] = '=';
+    found = strstr(markup_codes, word);
+    if (found) base[0] = found[n + 2], base[1] = found[n + 3], n = 2;
+    return n;
+}
+
+/* Returns what the code of a language, bytes from to end - 1 of the document, says of a text. A
+   text is to be translated if it is said to be in the language that the model reads, or in that of
+   the root element: templates have a root element that names a wrong language. */
+static int markup_says(const markup_document *m, size_t from, size_t end) {
+    char said[4], own[4];
+    size_t n = from < end ? markup_base(m->text + from, end - from, said) : 0, n_own, i;
+    int known = 0;
+    if (!m->surrounds || m->all_languages || !n) return MARKUP_SAYS_NOTHING;
+    for (i = 0; i < 2; i++) {
+        n_own = i           ? markup_base(m->text + m->page, m->n_page, own)
+                : m->source ? markup_base(m->source, strlen(m->source), own)
+                            : 0;
+        if (n_own == n && memcmp(own, said, n) == 0) return MARKUP_SAYS_OWN;
+        known |= n_own != 0;
+    }
+    return known ? MARKUP_SAYS_OTHER : MARKUP_SAYS_NOTHING;
+}
+
+/* Counts a text, bytes begin to end - 1 of the document, that stays as it is because it is said to
+   be in another language. */
+static void markup_leave_foreign(markup_document *m, size_t begin, size_t end) {
+    size_t at;
+    int in_tag = 0;
+    if (m->n_foreign && begin < m->foreign_end) return; /* Markdown is read more than once */
+    for (at = begin; at < end; at++) {
+        const unsigned char c = (unsigned char)m->text[at];
+        in_tag = in_tag ? c != '>' : c == '<';
+        if (in_tag || (c < 0x80 && !protect_is_letter(c))) continue;
+        if (!m->n_foreign++) m->foreign = begin;
+        m->foreign_end = end;
+        return;
+    }
+}
+
+/* Returns what the class of an element of SAMI says about the language of its text. */
+static int markup_class_says(const markup_document *m, size_t begin, size_t end) {
+    size_t i, k;
+    for (i = 0; i < m->n_classes; i++) {
+        const markup_class *one = &m->classes[i];
+        if (one->n != end - begin) continue;
+        for (k = 0; k < one->n; k++)
+            if (markup_small(m->text[one->begin + k]) != markup_small(m->text[begin + k])) break;
+        if (k == one->n) return one->is_other ? MARKUP_SAYS_OTHER : MARKUP_SAYS_OWN;
+    }
+    return MARKUP_SAYS_NOTHING;
 }
 
 /* Reads the tag that begins at `begin` with "<" and a name. Returns its end, or 0 if the document
@@ -769,7 +854,7 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
     size_t at = begin + 1, i;
     tag->begin = begin, tag->n = 0;
     tag->is_close = text[at] == '/', tag->is_opaque = tag->copied = tag->is_texts = 0,
-    tag->lang = 0;
+    tag->lang = 0, tag->says = MARKUP_SAYS_NOTHING;
     for (at += (size_t)tag->is_close; at < m->size && !markup_is_space(text[at]); at++) {
         if (text[at] == '>' || (text[at] == '/' && at + 1 < m->size && text[at + 1] == '>')) break;
         if (tag->n + 1 >= MARKUP_NAME) continue;
@@ -781,8 +866,8 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
         if (strcmp(a.name, "translate") == 0 && markup_is(m, a.value, a.end, "no"))
             tag->copied |= 1;
         if ((strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0) &&
-            strcmp(tag->name, "html") != 0 && markup_is_other_language(m, a.value, a.end))
-            tag->copied |= 1;
+            !characters_list_has(" body html ", tag->name, tag->n))
+            tag->says = (signed char)markup_says(m, a.value, a.end);
         if (strcmp(tag->name, "meta") == 0 && a.n < MARKUP_NAME &&
             characters_list_has(" itemprop name property ", a.name, a.n))
             for (i = 0; i < sizeof markup_meta / sizeof *markup_meta; i++)
@@ -796,11 +881,14 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
             tag->is_texts = markup_is(m, a.value, a.end, "submit") ||
                             markup_is(m, a.value, a.end, "button") ||
                             markup_is(m, a.value, a.end, "reset") || tag->is_texts;
+        if (m->n_classes && strcmp(a.name, "class") == 0 && strcmp(tag->name, "p") == 0)
+            tag->says = (signed char)markup_class_says(m, a.value, a.end);
         if (strcmp(a.name, "class") == 0)
             for (i = a.value; i + 11 <= a.end; i++)
                 if (memcmp(text + i, "notranslate", 11) == 0) tag->copied |= 1;
     }
     if (at >= m->size) return 0;
+    if (tag->says == MARKUP_SAYS_OTHER) tag->copied |= 8;
     tag->end = at + 1;
     tag->is_open = !tag->is_close && text[at - 1] != '/' &&
                    !characters_list_has(markup_void, tag->name, tag->n);
@@ -813,11 +901,9 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
 
 static size_t markup_find(const markup_document *m, size_t at, const char *what);
 
-/* Sets m->page and m->n_page. */
-static void markup_find_page(markup_document *m) {
-    size_t at = markup_find(m, 0, "<html") + 5;
+/* Sets m->page and m->n_page to the language that the tag at byte `at` says. */
+static void markup_find_page(markup_document *m, size_t at) {
     markup_attribute a;
-    m->n_page = 0;
     while (at < m->size && markup_next_attribute(m, &at, &a))
         if (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0)
             m->page = a.value, m->n_page = a.end - a.value;
@@ -894,7 +980,8 @@ static void markup_keep_tag(const markup_tag *tag, size_t index, markup_element 
     e->begin = (markup_at)tag->begin, e->end = (markup_at)tag->end;
     e->match = e->item = (markup_at)index;
     e->is_open = tag->is_open != 0, e->is_close = tag->is_close != 0;
-    e->copied = (unsigned)tag->copied & 7u, e->is_opaque = (unsigned)tag->is_opaque & 3u;
+    e->says = (unsigned)tag->says & 3u;
+    e->copied = (unsigned)tag->copied & 15u, e->is_opaque = (unsigned)tag->is_opaque & 3u;
     e->has_attributes = tag->attributes != 0;
     e->is_block = characters_list_has(markup_blocks, tag->name, tag->n) != 0;
     e->is_known = characters_list_has(markup_inline, tag->name, tag->n) != 0;
@@ -913,6 +1000,62 @@ static int markup_is_ttml(const markup_document *m, const markup_tag *tag) {
     if (strcmp(tag->name, "tt") != 0 && strcmp(tag->name, "tt:tt") != 0) return 0;
     while (i < tag->end && !protect_starts(m->text + i, tag->end - i, "xmlns")) i++;
     return i < tag->end;
+}
+
+/* Finds the classes of SAMI whose texts are in another language, in the rules of its <style>, such as
+   .DECC {lang: de-DE;}. If none is in the language to translate, all of them are. */
+static void markup_find_classes(markup_document *m, size_t at) {
+    const size_t size = m->size;
+    size_t begin, end, code, name;
+    int any = 0;
+    m->n_classes = 0;
+    at = markup_find(m, at, "<style");
+    m->size = markup_find(m, at, "</style");
+    for (; m->n_classes < MARKUP_CLASSES && (end = markup_find(m, at, "}")) < m->size;
+         at = end + 1) {
+        const size_t document_end = m->size;
+        markup_class *one = &m->classes[m->n_classes];
+        int says;
+        m->size = end;
+        begin = markup_find(m, at, "{"), code = markup_find(m, begin, "lang:");
+        m->size = document_end;
+        if (code >= end) continue;
+        for (code += 5; code < end && markup_is_space(m->text[code]);) code++;
+        for (name = begin; name > at && markup_is_space(m->text[name - 1]);) name--;
+        for (begin = name; begin > at && (protect_is_word((unsigned char)m->text[begin - 1]) ||
+                                          protect_in("-_", (unsigned char)m->text[begin - 1]));)
+            begin--;
+        for (at = code; at < end && (protect_is_letter((unsigned char)m->text[at]) ||
+                                     protect_in("-_", (unsigned char)m->text[at]));)
+            at++;
+        says = markup_says(m, code, at);
+        if (begin == name || m->text[begin - 1] != '.' || !says) continue;
+        one->begin = (markup_at)begin, one->n = (markup_at)(name - begin);
+        one->is_other = says == MARKUP_SAYS_OTHER;
+        any |= !one->is_other, m->n_classes++;
+    }
+    if (!any) m->n_classes = 0;
+    m->size = size;
+}
+
+/* Finds which texts between tags are in another language. An element without a closing tag says it
+   of the text up to the next block. An element of another language that has one of the language to
+   translate in it is not copied as a whole. */
+static void markup_find_foreign(markup_element *tags, size_t n) {
+    size_t k, i;
+    unsigned inside = 0, loose = 0; /* of elements with and without closing tags */
+    for (k = 0; k < n; k++) {
+        markup_element *e = &tags[k];
+        const int is_pair = e->match != k;
+        if (e->is_block && !e->is_break) loose = 0;
+        e->was_left = inside & 1u;
+        if (e->is_close && is_pair) inside = tags[e->match].was_left;
+        else if (e->is_open && e->says && is_pair) inside = e->says == MARKUP_SAYS_OTHER;
+        else if (e->is_open && e->says && e->is_block) loose = e->says;
+        e->is_left = (loose ? loose == MARKUP_SAYS_OTHER : inside) & 1u;
+        if (e->is_open && e->says == MARKUP_SAYS_OWN)
+            for (i = k; !tags[i].has_own; i = tags[i].item) tags[i].has_own = 1, tags[i].copied &= 7u;
+    }
 }
 
 /* Returns all tags from a byte on. A partner is searched only MARKUP_DEEP levels up: without this
@@ -962,6 +1105,9 @@ static markup_element *markup_tags(markup_document *m, size_t at, size_t *n_tags
             m->is_ttml = markup_is_ttml(m, &tag), m->is_sami = strcmp(tag.name, "sami") == 0;
             if (m->is_ttml) is_xml = 1, e->copied = 0, e->is_known = e->is_copy = 0;
             if (n && first_is_xml) is_xml = strcmp(tag.name, "html") != 0;
+            if (is_xml && m->form == MARKUP_HTML && !m->n_page) markup_find_page(m, tag.attributes);
+            if (is_xml) e->says = MARKUP_SAYS_NOTHING, e->copied &= 7u;
+            if (m->is_sami) markup_find_classes(m, at);
         }
         if (tag.is_open && characters_list_has(markup_raw, tag.name, tag.n)) {
             char close[MARKUP_NAME + 2] = "</";
@@ -989,6 +1135,7 @@ static markup_element *markup_tags(markup_document *m, size_t at, size_t *n_tags
         n++;
     }
     if (markup_blank_end(m, from) < m->size) has_text |= !n_open;
+    markup_find_foreign(tags, n);
     for (k = 0; k < n; k++) {
         const markup_element *around;
         e = &tags[k], around = e->item < k ? &tags[e->item] : NULL;
@@ -1086,7 +1233,7 @@ static int markup_add_values(markup_document *m, const markup_element *e) {
     size_t at;
     int any = 0;
     markup_attribute a;
-    if (!e->has_attributes || e->is_close || m->form == MARKUP_WRAPPED ||
+    if (!e->has_attributes || e->is_close || e->is_left || m->form == MARKUP_WRAPPED ||
         (e->copied && e->copied != 4 &&
          !(e->copied == 2 && markup_has_name(m, e->begin, "textarea"))))
         return 0;
@@ -1193,12 +1340,26 @@ static int markup_is_speaker(const markup_document *m, size_t at) {
            (m->text[at] == '-' || protect_starts(m->text + at, m->size - at, "\xE2\x80\x93"));
 }
 
+/* Adds the text between two tags. One in another language is copied. */
+static void markup_add_part(markup_document *m, size_t begin, size_t end, int is_left) {
+    size_t from = markup_blank_end(m, begin), to = end;
+    if (!is_left || from >= end) {
+        markup_add_text(m, begin, end);
+        return;
+    }
+    while (markup_is_space(m->text[to - 1])) to--;
+    markup_add_text(m, begin, from);
+    markup_leave_foreign(m, from, to);
+    (void)markup_add(m, MARKUP_COPY, from, to);
+    markup_add_text(m, to, end);
+}
+
 /* Reads bytes at to end of the document as HTML or XML: adds their items and plain text. */
 static void markup_scan_html(markup_document *m, size_t at, size_t end) {
     size_t n, i, last, size = m->size;
     markup_element *tags;
     m->size = end;
-    if (m->surrounds && m->form == MARKUP_HTML) markup_find_page(m);
+    if (m->form == MARKUP_HTML) markup_find_page(m, markup_find(m, 0, "<html") + 5);
     tags = markup_tags(m, at, &n);
     markup_add_ahead(m, NULL, tags, 0, n);
     for (i = 0; i < n && !m->broken; i = last + 1) {
@@ -1217,7 +1378,7 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
             continue;
         }
         k = kind == MARKUP_OPEN ? markup_formula(m, tags, n, i, at, &formula, &last) : 0;
-        markup_add_text(m, at, k ? formula : begin);
+        markup_add_part(m, at, k ? formula : begin, i && tags[i - 1].is_left);
         if (k) {
             (void)markup_add(m, MARKUP_COPY, formula, k);
             at = k;
@@ -1228,6 +1389,7 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
             markup_clean(m);
             continue;
         }
+        if ((tag->copied & 8u) && last > i) markup_leave_foreign(m, tag->begin, tags[last].end);
         if (kind == MARKUP_COPY && markup_has_name(m, tag->begin, "svg") &&
             markup_find_within(m, tag->begin, tags[last].end, "<text"))
             markup_leave_text(m, tag->begin);
@@ -1247,7 +1409,7 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
             item->match = tags[tag->match].item, m->items[item->match].match = tags[i].item;
         if (kind == MARKUP_BLOCK) markup_add_ahead(m, tag, tags, last + 1, n);
     }
-    if (!m->broken) markup_add_text(m, at, m->size);
+    if (!m->broken) markup_add_part(m, at, m->size, n && tags[n - 1].is_left);
     m->size = size;
     free(tags);
 }

@@ -400,6 +400,33 @@ static int markup_add_tag(markup_document *m, markup_tag *tag, size_t begin, siz
     return 1;
 }
 
+/* Copies the text of WebVTT's <lang en> that is in another language, from its tag at byte `at` on.
+   `text` is where its text begins. Returns where it ends in its line; m->in_foreign says whether it
+   goes on in the cue's next line. */
+static size_t markup_copy_lang(markup_document *m, size_t at, size_t text, size_t end) {
+    static const char close[] = "</lang>";
+    const size_t size = m->size;
+    size_t to;
+    m->size = end, to = markup_find(m, text, close), m->size = size;
+    m->in_foreign = to == end;
+    if (to < end) to += strlen(close);
+    markup_leave_foreign(m, at, to);
+    (void)markup_add(m, MARKUP_COPY, at, to);
+    return to;
+}
+
+/* Returns whether a tag is WebVTT's <lang en> with another language than that of the text to
+   translate. */
+static int markup_is_foreign_lang(const markup_document *m, const markup_tag *tag) {
+    size_t from = tag->attributes, end = tag->end;
+    if (!m->is_vtt || tag->is_open != 1 ||
+        !(strcmp(tag->name, "lang") == 0 || protect_starts(tag->name, tag->n, "lang.")))
+        return 0;
+    while (from < end && markup_is_space(m->text[from])) from++;
+    while (end > from && (markup_is_space(m->text[end - 1]) || m->text[end - 1] == '>')) end--;
+    return markup_says(m, from, end) == MARKUP_SAYS_OTHER;
+}
+
 /* Reads a line of subtitles with its tags: <i>, {\an8}, <00:01.500>. open [n_open] has the opening
    tags without a partner so far. A pair of tags is an element if it is in one line, has text and
    has no cut inside. All other tags are cuts. */
@@ -408,6 +435,7 @@ static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *
     markup_tag tag;
     size_t from = at, n, first = m->n_items;
     double seconds;
+    if (m->in_foreign) from = at = markup_copy_lang(m, at, at, end);
     for (; at < end && !m->broken; at = n) {
         int is_syllable = 0;
         n = at + 1;
@@ -442,6 +470,10 @@ static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *
         }
         markup_add_text(m, from, at);
         from = n;
+        if (tag.is_open == 1 && markup_is_foreign_lang(m, &tag)) {
+            from = n = markup_copy_lang(m, at, n, end);
+            continue;
+        }
         if (tag.is_open == 1 && m->is_vtt && strcmp(tag.name, "rt") == 0) {
             size_t size = m->size;
             m->size = end, from = markup_find(m, n, "</rt>") + 5, m->size = size;
@@ -760,6 +792,7 @@ static void markup_scan_srt(markup_document *m) {
             const markup_at cue = (markup_at)l.cue;
             text_buffer_append(&m->cues, (const char *)&cue, sizeof cue),
                 m->broken |= m->cues.broken;
+            m->in_foreign = 0;
         }
         is_alone = l.is_first && markup_is_alone(m, &l);
         is_closed = is_alone ||

@@ -460,22 +460,26 @@ static int32_t th_batch_round(int32_t length) { return batches_round(length); }
 /* A document, and what is written of it. */
 struct document_in_work {
     markup_document markup;
-    text_buffer out;
+    text_buffer out, source; /* source: the language that it is in */
 };
 
-/* Reads a document, which must stay in memory. Returns NULL if there is no memory.
-   th_document_free frees it. */
+/* Reads a document, which must stay in memory. source: the language to translate, or NULL. Returns
+   NULL if there is no memory. th_document_free frees it. */
 static void th_document_free(void *document) {
     struct document_in_work *d = (struct document_in_work *)document;
     if (!d) return;
-    markup_free(&d->markup), text_buffer_free(&d->out);
+    markup_free(&d->markup), text_buffer_free(&d->out), text_buffer_free(&d->source);
     free(d);
 }
 static void *th_document_read(markup_form form, const char *text, size_t size, int whole,
-                              int surrounds, int protects) {
+                              int surrounds, int protects, int all_languages,
+                              const char *source) {
     struct document_in_work *d = (struct document_in_work *)calloc(1, sizeof *d);
     if (d) d->markup.whole = whole, d->markup.surrounds = surrounds, d->markup.protects = protects;
-    if (d && markup_read(&d->markup, form, text, size)) return d;
+    if (d) d->markup.all_languages = all_languages;
+    if (d && source) text_buffer_append(&d->source, source, strlen(source) + 1);
+    if (d) d->markup.source = d->source.data;
+    if (d && !d->source.broken && markup_read(&d->markup, form, text, size)) return d;
     th_document_free(d);
     return NULL;
 }

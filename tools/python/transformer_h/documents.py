@@ -28,6 +28,7 @@ from .errors import Error
 from .kinds import kind_of
 from .languages import language_tag
 from .markup import Document
+from .office_languages import Languages
 from .office_xml import FileError, Work, XmlPart, etree
 from .pairs_formats import READERS, charset_of
 from .surroundings import Counts
@@ -69,6 +70,7 @@ _RESOURCES = re.compile(r"(.*/)?(__MACOSX/.*|\._[^/]*)")  # what macOS puts besi
 # What the manifest of a book calls parts with texts, and how they are read
 BOOK_TYPES = {**dict.fromkeys(("application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"), "html"),
               **dict.fromkeys(("application/x-dtbncx+xml", "application/oebps-package+xml"), "xml")}
+_FIRST_PARTS = re.compile(r"(word/)?styles\.xml|ppt/presentation\.xml")  # what others refer to
 _DAMAGED = "get the file again, or open it in its program, which may repair it, and save it"
 _LEFT_PARTS = {r"(word|ppt)/embeddings/.*": "an embedded file", r".*\bvbaProject\.bin|Basic/.*\.xml": "macros",
                r"_xmlsignatures/.*\.xml|META-INF/documentsignatures\.xml": "a digital signature, which is now invalid",
@@ -126,14 +128,15 @@ class File:
 
     name is for messages. Its suffix and the first bytes say what the file is, unless format ("docx", "html", "srt" ...) does; taken_as
     says it. left has a line about each thing that stays as it is.
-    lang is the language of the translation, which files with a text in several languages need. counts has how many units of a
+    lang is the language of the translation, which files with a text in several languages need. source is the language to translate: text
+    of docx, pptx, odt and odp that is said to be in another one is no part of `texts`. counts has how many units of a
     file with source and target are "translated", "left" and "failed", which join counts.
     Raises FileError for a file that cannot be read, that is larger than `most` bytes, unpacked or not, or that has
     more than `most_text` bytes of text, or that takes more than `seconds` of CPU to be read and written."""
 
     def __init__(self, data: bytes, name: str, most: int = MOST, most_text: int = MOST_TEXT, format: str | None = None,
-                 lang: str | None = None, seconds: float = MOST_SECONDS) -> None:
-        self.name = name
+                 lang: str | None = None, seconds: float = MOST_SECONDS, source: str | None = None) -> None:
+        self.name, self._source = name, source
         self._work = Work(name, seconds)
         self._found: Counter[str] = Counter()
         if len(data) > most:
@@ -241,7 +244,8 @@ class File:
             for pattern, what in _LEFT_PARTS.items():
                 if re.fullmatch(pattern, part.filename):
                     self._found[what] += 1
-        for part in sorted(parts, key=lambda part: not re.fullmatch(r"(word/)?styles\.xml", part.filename)):
+        languages = Languages(self._source)
+        for part in sorted(parts, key=lambda part: not _FIRST_PARTS.fullmatch(part.filename)):
             if part.filename not in kinds:
                 continue
             self._work.check()
@@ -253,11 +257,11 @@ class File:
             if kinds[part.filename] == "html":
                 self._parts[part.filename] = _Text(content, where, True)
                 continue
-            made = XmlPart(content, where, self._found, shifted, kept + len(content) <= MOST_KEPT, self._work)
+            made = XmlPart(content, where, self._found, shifted, kept + len(content) <= MOST_KEPT, self._work, languages)
             kept += len(content) if made.kept else 0
             self._parts[part.filename] = made
-            if re.fullmatch(r"(word/)?styles\.xml", part.filename):
-                shifted = made.shifted
+            if _FIRST_PARTS.fullmatch(part.filename):
+                shifted, languages = made.shifted, made.languages
         if not self._parts:
             raise FileError(f"{self.name}: the archive has none of the parts of {self.suffix[1:]} files; look whether this is the right file")
 
@@ -364,9 +368,9 @@ class Interrupted(KeyboardInterrupt):
 
 
 def _translate_part(file: File, models: Sequence[Model], texts: list[str], first: int, reached: Callable[[float], object] | None,
-                    options: dict[str, Any]) -> list[str]:
-    """Translates a part of a file's texts. `first` is the number of its first text in the file. Calls reached with the
-    share of the file that is done."""
+                    source: str | None, options: dict[str, Any]) -> list[str]:
+    """Translates a part of a file's texts, whose language is source. `first` is the number of its first text in the file. Calls
+    reached with the share of the file that is done."""
     def shift(error: Error) -> object:
         return on_error(error if error.index is None else Error(error.status, error.message, first + error.index))
 
@@ -379,7 +383,11 @@ def _translate_part(file: File, models: Sequence[Model], texts: list[str], first
         left: list[str] = []
         if isinstance(counts, Counts):
             options["counts"] = Counts()
-        texts = each.translate_document(texts, file.format, left=left, **options)
+        if not number:
+            texts = each.translate_document(texts, file.format, left=left, **options)
+        else:
+            rest = dict(options)
+            texts = each._document(texts, file.format, source, rest.pop("lang", None), left, rest.pop("protect", True), rest.pop("on_error"), rest)
         if isinstance(counts, Counts):
             counts.add(options["counts"], first)
         for line in left:
@@ -409,8 +417,10 @@ def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out:
     models = model if isinstance(model, Sequence) else [model]
     lang = options.get("target_language") if options.get("lang") is None else options["lang"]
     lang = (models[-1].config["target_language"] if lang is None else lang) or None
+    source = models[0]._source_of(options)
     with open(path, "rb") as stream:
-        file = File(stream.read(most + 1), os.fspath(path), most, format=format, lang=lang, seconds=seconds)
+        file = File(stream.read(most + 1), os.fspath(path), most, format=format, lang=lang, seconds=seconds,
+                    source=None if models[0]._is_plain(options) or options.get("all_languages") else source)
     if taken is not None:
         taken(file.taken_as)
     texts, on_error = file.texts, options.pop("on_error", None)
@@ -426,7 +436,7 @@ def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out:
         for first in range(0, max(len(texts), 1), size):  # without texts, the options are checked
             more = sum(sizes[first:first + size])
             follow = (lambda share: reached(done + int(more * share), whole)) if reached else None
-            made += _translate_part(file, models, texts[first:first + size], first, follow, options)
+            made += _translate_part(file, models, texts[first:first + size], first, follow, source, options)
             done += more
     except KeyboardInterrupt:
         if not reached or not made:

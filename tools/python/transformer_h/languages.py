@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Callable
 
 try:
     from lxml import etree
@@ -20,7 +20,7 @@ _COUNTRIES = dict(pair.split("-") for pair in (
     "sw-KE ta-IN te-IN th-TH tr-TR uk-UA ur-PK uz-UZ vi-VN zh-CN zu-ZA").split())
 _TWO_SCRIPTS = {"az", "bs", "kk", "mn", "pa", "sr", "uz"}  # languages whose code needs the script
 # Word and LibreOffice have three languages for each text: a western, an East Asian, and one of scripts such as Arabic.
-_EAST_ASIAN, _COMPLEX = {"zh", "ja", "ko"}, set("ar bn fa gu he hi km kn lo ml mr my ne pa ps si ta te th ur".split())
+EAST_ASIAN, COMPLEX = {"zh", "ja", "ko"}, set("ar bn fa gu he hi km kn lo ml mr my ne pa ps si ta te th ur".split())
 _NONE = {"none", "zxx", "x-none"}  # text that no dictionary checks
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
@@ -38,14 +38,15 @@ def language_tag(code: str) -> tuple[str, str, str]:
     return language, script if language in _TWO_SCRIPTS else "", country
 
 
-def set_language(root: Any, code: str, names: Any) -> bool:
+def set_language(root: Any, code: str, names: Any, stays: Callable[[Any], bool | None] = lambda _: False) -> bool:
     """Writes in the tree of a part that its text is in another language. names("w:lang") has the qualified names of an
-    element. Returns whether something changed. Text that is said to have no language keeps that."""
+    element. Returns whether something changed. Text that is said to have no language keeps that, and so do elements that `stays`
+    returns true for: their text is not translated."""
     language, script, country = language_tag(code)
     if not language:
         return False
     tag, short = "-".join(filter(None, (language, script, country))), code.replace("_", "-")
-    group = "asian" if language in _EAST_ASIAN else "complex" if language in _COMPLEX else "western"
+    group = "asian" if language in EAST_ASIAN else "complex" if language in COMPLEX else "western"
     changed = False
 
     def put(element: Any, name: str, value: str, is_new: bool = False) -> None:
@@ -88,6 +89,8 @@ def set_language(root: Any, code: str, names: Any) -> bool:
         if element.tag in kept:
             is_kept += 1 if event == "start" else -1
         elif event == "end":
+            pass
+        elif stays(element):
             pass
         elif element.tag in languages:
             if not is_kept:

@@ -48,16 +48,19 @@ class Document:
     tokens of its translation, as around tags. With sentences="whole", each line of text, and each paragraph of the
     other formats, counts as one sentence. What stands around sentences (labels, reference marks, emoji) is no part of them, and
     addresses, numbers with units and code are copied, which needs a model that reads sentences: plain=True turns both off, as
-    sentences="whole" does, and protect=False the second. After join, left has a line about each kind of text that stays as it is.
+    sentences="whole" does, and protect=False the second. source is the language to translate: text that the document says is in another
+    one (lang of an inner element, <lang> of WebVTT, classes of SAMI) stays as it is, unless all_languages is True. After join, left has a line about each kind of text that stays as it is.
     Raises ValueError for subtitles without a line with times."""
 
     FORMATS = ("text", "html", "markdown", "srt", "wrapped")
     FEW = 64  # so many translations are given to the library at once, because it needs copies
 
-    def __init__(self, text: str, format: str = "text", *, sentences: str = "split", plain: bool = False, protect: bool = True) -> None:
+    def __init__(self, text: str, format: str = "text", *, sentences: str = "split", plain: bool = False, protect: bool = True,
+                 all_languages: bool = False, source: str | None = None) -> None:
         check_choice("format", format, dict.fromkeys(self.FORMATS))
         check_choice("sentences", sentences, dict.fromkeys(("split", "whole")))
         plain, protect = check_flag("plain", plain) or sentences == "whole", check_flag("protect", protect)
+        all_languages, language = check_flag("all_languages", all_languages), check_lang(source)
         self.format = format
         self.left: list[str] = []
         self.divided = 0  # sentences that were divided, because they have no end in sight
@@ -74,7 +77,7 @@ class Document:
             return
         self._memory = ffi.from_buffer(self._text)
         found = lib.th_document_read(getattr(lib, f"MARKUP_{format.upper()}"), self._memory, len(self._text),
-                                     sentences == "whole", not plain, protect and not plain)
+                                     sentences == "whole", not plain, protect and not plain, all_languages, language)
         if not found:
             raise Error(lib.TFM_E_MEMORY, "no memory for the document")
         self._document = ffi.gc(found, lib.th_document_free)
@@ -153,8 +156,10 @@ class Documents:
 
     FEW = 64  # Documents of so many are kept while their sentences are translated
 
-    def __init__(self, texts: Sequence[str | bytes], format: str, sentences: str, plain: bool = False, protect: bool = True) -> None:
-        self._texts, self._options = texts, {"format": format, "sentences": sentences, "plain": plain, "protect": protect}
+    def __init__(self, texts: Sequence[str | bytes], format: str, sentences: str, plain: bool = False, protect: bool = True,
+                 all_languages: bool = False, source: str | None = None) -> None:
+        self._texts, self._options = texts, {"format": format, "sentences": sentences, "plain": plain, "protect": protect,
+                                             "all_languages": all_languages, "source": source}
         self._kept = [self._read(text) for text in texts] if len(texts) < self.FEW else None
         self.sentences: list[str] = []
         self.numbers: list[int] = []

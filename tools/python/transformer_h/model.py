@@ -423,17 +423,35 @@ class Model:
         another document, as one, as is done without the option if the model file says that the model reads whole texts.
         If the file says that it reads sentences, what is around and inside of sentences is kept, as by translate, and addresses,
         numbers with units and code in documents with tags are copied. plain=True turns both off, and protect=False the second.
+        Text that a document says is in another language than source_language, or the model file's (lang, <lang> of WebVTT, classes of
+        SAMI), stays as it is, unless the root element says the same language, or all_languages is True.
 
         Raises Error for the first sentence that fails; its message has the number of the line, or in documents
         with tags of the sentence. With on_error="copy", such a sentence stays as it is, also with a function, which is
         called with each Error and may raise it. If left is a list, a line about each kind of text that stays as it is
         is added to it. Raises ValueError for subtitles without a line with times.
         """
-        plain = options.get("plain")
         allowed = inspect.signature(Model.translate_document).parameters
         for name in options:
             if name not in allowed or name == "text":
                 raise unknown_option("translate_document", name, [one for one in allowed if one not in ("self", "text")])
+        return self._document(text, format, self._source_of(options), lang, left, protect, on_error, options)
+
+    def _source_of(self, options: dict[str, Any]) -> str | None:
+        """Returns the language that a text is in, or None if it is not known."""
+        code = options.get("source_language")
+        return code if isinstance(code, str) else self._config["source_language"] or None
+
+    def _is_plain(self, options: dict[str, Any]) -> bool:
+        """Returns whether the model gets what is around sentences, too."""
+        sentences = options.get("sentences") or self._config["sentences"]
+        return check_flag("plain", options.get("plain") or False) or self._config["sentences"] != "split" or sentences == "whole"
+
+    def _document(self, text: Any, format: str, source: str | None, lang: str | None, left: list[str] | None, protect: bool, on_error: Any,
+                  options: dict[str, Any]) -> Any:
+        """Translates documents. source is the language of their text, also where another model has already translated it: what says
+        that it is in another language stays as it is."""
+        plain = self._is_plain(options)
         if not callable(on_error):
             check_choice("on_error", on_error, {"raise": 0, "copy": 0})
         check_choice("format", format, dict.fromkeys(Document.FORMATS))
@@ -446,14 +464,17 @@ class Model:
             lang = options.get("target_language") or (last if isinstance(last, Model) else self)._config["target_language"]
         if format != "text" and (options.get("second") is not None or options.get("via_language") is not None):
             first, last = options_of_two(options, Model, self._config)  # each model places the tags
-            first, last = ({**each, "sentences": sentences, "protect": protect} for each in (first, last))
-            between = self.translate_document(text, format, lang="", on_error=on_error, left=left, **first)
-            return options["second"].translate_document(between, format, lang=lang, on_error=on_error, left=left, **last)
+            first, last = ({**each, "sentences": sentences} for each in (first, last))
+            between = self._document(text, format, source, "", left, protect, on_error, first)
+            more: list[str] = []
+            made = options["second"]._document(between, format, source, lang, more, protect, on_error, last)
+            if left is not None:
+                left += [line for line in more if line not in left]
+            return made
         one, data = check_text_or_texts("text", text)
         word = sentences or ("whole" if self._config["sentences"] == "whole" else "split")
-
-        plain = plain or self._config["sentences"] != "split" or word == "whole"
-        documents = Documents(data, format, word, bool(plain), protect)
+        every = check_flag("all_languages", options.get("all_languages") or False)
+        documents = Documents(data, format, word, plain, protect, every, source)
         found = iter(self._translate(False, check_texts("sentences", documents.sentences), None, {
             **options, "aligned": documents.needs_tokens if format != "text" else None, "on_error": "return", "plain": plain},
             documents.numbers, lang))

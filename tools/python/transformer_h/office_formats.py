@@ -11,6 +11,7 @@ try:
 except ImportError:  # only archives need it
     etree = None
 
+from .office_languages import Languages
 from .office_names import IGNORED, IGNORED_ATTRIBUTES, RAISE, RUN_STYLE, tag_name, val_of
 
 SHIFTS = RAISE | RUN_STYLE
@@ -24,6 +25,7 @@ class Styles:
     plain: frozenset[str] = frozenset()
     raised: Container[str] | None = frozenset()  # None: superscript is text
     lowered: Container[str] = frozenset()
+    languages: Languages = Languages(None)  # what they say about the language of their text
 
 
 class Copies:

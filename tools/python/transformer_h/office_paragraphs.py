@@ -89,6 +89,8 @@ class Paragraph:
         self.is_runs = self.space in RUN_SPACES
         self.ends_in_space = False  # of OpenDocument: the next white space means nothing
         self.has_raised = False
+        self.in_foreign = styles.languages.of_paragraph(element)  # what is read is in another language
+        self.has_foreign = False
         self.is_first, self.lead = True, ""  # white space at its beginning that means nothing
         self.nodes: list[Piece] = []
         self.formats: set[str] = set()  # keys of formats that have words: those that are not written yet
@@ -133,7 +135,7 @@ class Paragraph:
             elif tag in FIRST or tag in LAST:
                 pass
             elif tag in CONTENT or (tag in INLINE and child.get(STYLE_NAME) in self.styles.plain and len(child.attrib) == 1):
-                self.read(child, found)
+                self.read_style(child, found)
             elif tag in RUBY:
                 self.ruby(child, found)
             elif tag in INLINE and not len(child) and child.get(STYLE_NAME) in (self.styles.raised or ()) and self.is_raised(child.text):
@@ -143,7 +145,7 @@ class Paragraph:
             elif tag in INLINE or (tag in RESULTS and LETTERS.search(text_inside(child))) or (
                     tag in SIMPLE and self.has_text(child.get(f"{{{self.space}}}instr"), text_inside(child))):
                 inside: list[Piece] = []
-                self.read(child, inside)
+                self.read_style(child, inside)
                 inside = self.grouped(inside)
                 if tag in RESULTS or (tag in SIMPLE and self.is_alone(child.get(f"{{{self.space}}}instr"))):
                     found.append(Piece(element=child, into=child, tag="ph", inside=self.with_number(inside)))
@@ -156,6 +158,25 @@ class Paragraph:
                 self.piece(child, None, found)
             if child.tail and not in_runs:
                 self.letters(child.tail, found)
+
+    def read_style(self, child: Any, found: list[Piece]) -> None:
+        """Reads an element whose style may say another language."""
+        around = self.in_foreign
+        self.in_foreign = self.styles.languages.styles.get(child.get(STYLE_NAME), around)
+        self.read(child, found)
+        self.in_foreign = around
+
+    def foreign(self, text: str, style: Format | None, found: list[Piece]) -> None:
+        """Appends text in another language: its words are copied."""
+        core = text.strip()
+        at = text.index(core)
+        if style is not None:
+            style.is_shared = True
+        if LETTER.search(core):
+            self.has_foreign = True
+            found += [Piece(text[:at], style), Piece(head=[Piece(core, style)], tag="ph"), Piece(text[at + len(core):], style)]
+        else:
+            found.append(Piece(text, style))
 
     def letters(self, text: str, found: list[Piece]) -> None:
         """Appends text of an element. In OpenDocument, white space is one space, and none behind another and at the beginning."""
@@ -173,7 +194,10 @@ class Paragraph:
             for i, line in enumerate(re.split(r"(\s*\n\s*)", text, maxsplit=MOST_LINES)):
                 found.append(Piece(head=[Piece(line)], tag="br") if i % 2 else Piece(line))
             return
-        self.words(text, None, found)
+        if self.in_foreign:
+            self.foreign(text, None, found)
+        else:
+            self.words(text, None, found)
 
     @staticmethod
     def words(text: str, style: Format | None, found: list[Piece]) -> None:
@@ -265,6 +289,8 @@ class Paragraph:
             if style is not None and style.properties and self.styles.raised is not None and style.is_raised and self.is_raised(text):
                 found.append(Piece(head=[Piece(text, style)], tag="up"))
                 self.has_raised = True
+            elif style is not None and self.styles.languages.of_run(style.properties, self.in_foreign):
+                self.foreign(text, style, found)
             else:
                 self.words(text, style, found)
         elif count.isdecimal() and int(count[:9]) <= MOST_SPACES:

@@ -73,6 +73,8 @@ class PlainParagraph(Paragraph):
 def plain_paragraph(element: Any, styles: Styles, left: Counter[str]) -> PlainParagraph | Literal[False] | None:
     """Returns a paragraph of one format without tags, False for one without letters, or None for one that needs Paragraph."""
     space = SPACE_OF[element.tag]
+    if styles.languages.of_paragraph(element):
+        return None
     if space not in RUN_SPACES:
         text = element.text or ""
         if len(element):
@@ -108,6 +110,8 @@ def plain_paragraph(element: Any, styles: Styles, left: Counter[str]) -> PlainPa
                     return None
             if len(texts) > n:
                 own = Format(properties, False, styles)
+                if properties and styles.languages.of_run(properties, False):
+                    return None
                 if (properties and styles.raised is not None and own.is_raised) or (style is not None and own.key != style.key):
                     return None
                 style = style or own

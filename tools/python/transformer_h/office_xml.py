@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections import ChainMap, Counter
+from dataclasses import replace
 from typing import Any, Callable, Iterator, Sequence
 from xml.parsers import expat
 
@@ -16,6 +17,7 @@ except ImportError:  # only archives need it
 from .drop_caps import drop_caps
 from .languages import set_language
 from .office_formats import MOST_COPIES, Copies, Styles
+from .office_languages import FOREIGN, Languages
 from .office_names import ALT, DATA, LEFT, LETTER, LETTERS, NO_XML, NUMBERING, NUMBERS, PARAGRAPH, SPACES, names, shifted_styles
 from .office_paragraphs import FileError, Paragraph, Work, WorkError
 from .office_plain import plain_paragraph
@@ -157,7 +159,9 @@ class Section:
                     continue
                 made = Paragraph(element, styles, copies, left)
                 if made.has_raised and not made.has_letters:  # all of it is superscript
-                    made = Paragraph(element, Styles(styles.plain, None, styles.lowered), copies, left)
+                    made = Paragraph(element, replace(styles, raised=None), copies, left)
+                if made.has_foreign:
+                    left[FOREIGN] += 1
                 if made.has_letters:
                     self.paragraphs.append(made)
             elif tag in DATA:
@@ -189,9 +193,9 @@ class XmlPart:
     translation is written. Of a section, only the texts are kept between the two. A part without sections is read once if `keep` says so."""
 
     def __init__(self, data: bytes, where: str, left: Counter[str], shifted: Sequence[ChainMap[str, None]] = (),
-                 keep: bool = True, work: Work | None = None) -> None:
+                 keep: bool = True, work: Work | None = None, languages: Languages = Languages(None)) -> None:
         """shifted: the superscript and the subscript styles of other parts. keep: a part without sections stays in memory. work:
-        the limit of time."""
+        the limit of time. languages: of the styles of other parts."""
         self.work = work or Work(where, float("inf"))
         self.check_start(data, where)
         self.where, self.left, self.size = where, left, len(data)
@@ -205,7 +209,8 @@ class XmlPart:
                 self.check_names(tree.getroot(), part)
                 if not self.counts:
                     self.shifted = shifted_styles(tree.getroot(), shifted or (ChainMap(), ChainMap()))
-                    self.styles = Styles(self.plain_styles(tree.getroot()), *self.shifted)
+                    self.languages = languages.read(tree.getroot())
+                    self.styles = Styles(self.plain_styles(tree.getroot()), *self.shifted, self.languages)
                 section = Section(tree.getroot(), self.styles, Copies(0, left), left, found, self.work)
                 self.kept = (tree, section) if keep and not self.sections.begins else None
                 texts = section.texts()
@@ -299,7 +304,7 @@ class XmlPart:
             section = section or Section(root, self.styles, copies, Counter(), set(), self.work)
             section.write(texts[at:at + count], self.texts[at:at + count], copies, self.left, self.rewrites)
             at += count
-            is_same = not (lang and set_language(root, lang, names)) and is_same
+            is_same = not (lang and set_language(root, lang, names, self.languages.is_other)) and is_same
             if self.sections.begins:
                 body = self.sections.body(root, number >= 0)
                 body.append(etree.Comment(MARK))
