@@ -43,6 +43,7 @@ static void pieces(void) {
         "{1.}狗在叫。", "{（1）}狗在叫。", "{(1)}狗在叫。", "{１．}狗在叫。", "{一、}狗在叫。",
         "{（二）}狗在叫。", "{【1】}狗在叫。", "{1.2 }狗在叫。", "{- }狗在叫。", "{1. }狗在叫。",
         "{а) }Собака лает.", "{- (a) }Der Hund bellt.", "{1. • }Der Hund bellt.",
+        "{1. }https://a.org/b?c=1", "{- }www.a.org", "{b. }max@a.org", "{1.2 }ftp://a.org/b",
         "{[12:30] }Der Hund bellt.", "{[2026-11-28 10:00:00] }Der Hund bellt.",
         /* notes and emoji */
         "{[lacht] }Ich gehe.", "{(seufzt) }Ich gehe.", "{[ERROR] }Der Hund bellt.",
@@ -89,6 +90,7 @@ static void pieces(void) {
 static void only_text(void) {
     static const char *const lines[] = {
         /* German */
+        "1. max@a.org hat geschrieben.", "2. www.a.org ist zu.",
         "1.2 Millionen Menschen leben hier.", "2. Klasse ist billig.", "(Nicht) alle kommen.",
         "[Sie] geht nach Hause.", "Achtung: Der Hund beißt.", "- 5 Grad ist kalt.",
         "Die NATO ist alt.", "Die USA sind groß.", "1984 war ein gutes Jahr.", "5 Leute sind da.",

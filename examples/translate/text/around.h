@@ -495,6 +495,24 @@ static size_t around_match(const char *pattern, const char *text, size_t size) {
     return at;
 }
 
+/* Returns whether a text is nothing but an address of the web or of mail, as in a list of links. */
+static int around_is_address(const char *text, size_t size) {
+    const char *colon = (const char *)memchr(text, ':', size);
+    const int is_one = memchr(text, '@', size) || protect_starts(text, size, "www.") ||
+                       (colon && protect_starts(colon, size - (size_t)(colon - text), "://"));
+    return is_one && protect_word(text, size) == size && protect_is_plain(text, size);
+}
+
+/* Returns whether the line that begins a text is nothing but an address. */
+static int around_is_address_line(const char *text, size_t size) {
+    enum { LONGEST = 2048 };
+    size_t n = 0, end;
+    while (n < size && n < LONGEST && (unsigned char)text[n] > ' ') n++;
+    end = n + around_spaces(text + n, size - n);
+    return n && (end == size || protect_in("\r\n", (unsigned char)text[end])) &&
+           around_is_address(text, n);
+}
+
 /* Returns the bytes of the labels that begin a text, with the whitespace behind them; 0 if there
    are none, or if nothing is behind them. */
 static size_t around_label(const char *text, size_t size, int flags) {
@@ -510,7 +528,9 @@ static size_t around_label(const char *text, size_t size, int flags) {
             const around_rule *rule = &around_labels[i];
             if (rule->rules & AROUND_ONLY_CUES && !(flags & AROUND_CUES)) continue;
             n = around_match(rule->pattern, text + unseen, size - unseen);
-            if (n && around_may_follow(text + unseen + n, size - unseen - n, rule->rules)) break;
+            if (n && (around_may_follow(text + unseen + n, size - unseen - n, rule->rules) ||
+                      around_is_address_line(text + unseen + n, size - unseen - n)))
+                break;
         }
         if (i == sizeof around_labels / sizeof *around_labels) break;
         at = unseen + n;
@@ -974,15 +994,6 @@ static void around_clean(around_sentence *s, size_t begin, size_t end, uint32_t 
         if (character_case(c)) first = 0;
         if (!around_is_unseen(c)) *before = c;
     }
-}
-
-/* Returns whether a sentence is nothing but an address of the web or of mail, as in a list of
-   links. */
-static int around_is_address(const char *text, size_t size) {
-    const char *colon = (const char *)memchr(text, ':', size);
-    const int is_one = memchr(text, '@', size) || protect_starts(text, size, "www.") ||
-                       (colon && protect_starts(colon, size - (size_t)(colon - text), "://"));
-    return is_one && protect_word(text, size) == size && protect_is_plain(text, size);
 }
 
 /* Sets s->clean to what the model gets for a sentence, which must stay in memory until

@@ -1789,7 +1789,8 @@ static inline void markup_left(const markup_document *m, text_buffer *out) {
          "%ld sentences stay as they are, the first in line %ld: their marks would mean something "
          "else in the translation\n"},
         {m->n_foreign, m->foreign,
-         "%ld texts stay as they are, the first in line %ld: the file says that they are in another "
+         "%ld texts stay as they are, the first in line %ld: the file says that they are in "
+         "another "
          "language than the model reads (--all-languages translates them)\n"},
         {m->n_skipped, m->skipped,
          "%ld parts in HTML inside quotes stay as they are, the first in line %ld\n"},

@@ -178,8 +178,8 @@ typedef struct markup_document {
     size_t n_classes;
     size_t n_foreign, foreign; /* texts that are said to be in another language, the first */
     size_t foreign_end;        /* of the last one */
-    int rewrites;        /* for tests: write also a sentence that did not change */
-    size_t wrap;         /* width of wrapped lines; 0: the document's */
+    int rewrites;              /* for tests: write also a sentence that did not change */
+    size_t wrap;               /* width of wrapped lines; 0: the document's */
     const char
         *lang; /* for lang and xml:lang of the html element, if it is a code; NULL: they stay */
     markup_value
@@ -688,8 +688,8 @@ typedef struct markup_tag {
     size_t n, begin, end;
     size_t attributes;             /* where its attributes begin; 0: it has none */
     signed char is_open, is_close; /* both 0: <a/>, <br>, <!-- --> */
-    signed char copied; /* 1: by an attribute, 2: by its name, 8: by its language; or a sum */
-    signed char says;   /* what its attributes say about the language */
+    signed char copied;   /* 1: by an attribute, 2: by its name, 8: by its language; or a sum */
+    signed char says;     /* what its attributes say about the language */
     signed char is_texts; /* the value of a button or the content of <meta name="description"> */
     char lang; /* the content of <meta> is a language, with this sign between its parts; or 0 */
     signed char is_opaque; /* not an element: 1 may be in a sentence (comment), 2 ends it */
@@ -1054,7 +1054,8 @@ static void markup_find_foreign(markup_element *tags, size_t n) {
         else if (e->is_open && e->says && e->is_block) loose = e->says;
         e->is_left = (loose ? loose == MARKUP_SAYS_OTHER : inside) & 1u;
         if (e->is_open && e->says == MARKUP_SAYS_OWN)
-            for (i = k; !tags[i].has_own; i = tags[i].item) tags[i].has_own = 1, tags[i].copied &= 7u;
+            for (i = k; !tags[i].has_own; i = tags[i].item)
+                tags[i].has_own = 1, tags[i].copied &= 7u;
     }
 }
 
