@@ -354,3 +354,30 @@ def test_the_memory_of_a_batch_is_bounded(german, monkeypatch):
         assert all(size <= 16000000 * batch // 64 or n == 1 for n, size in rows), rows
         found.append(max(n for n, _ in rows))
     assert found[1] < found[0] < found[2] == 128
+
+
+FOREIGN = {
+    "html": "<html lang=fr><body><p>Der Baum ist alt.</p><p lang=en>The tree is old.</p><p>Er sagte <i lang=es>hasta luego</i> und lief.</p>"
+            "<div lang=en>All is well.<p lang=de-AT>Alles ist gut.</p></div><p lang=fr>Das Haus ist neu.</p></html>\n",
+    "markdown": "Der Baum ist alt.\n\nEr sagte <i lang=es>hasta luego</i> und lief.\n\n<div lang=en>All is well.</div>\n",
+    "srt": "WEBVTT\n\n00:01.000 --> 00:02.000\n<lang en-GB>The tree\nis old.</lang> Der Baum ist alt.\n"}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_text_in_another_language(german, kind):
+    text, left, every = FOREIGN[kind], [], []
+    made = german.translate_document(text, kind, left=left)
+    assert made == command_line(text, f"--{kind}")
+    for kept in ("hasta luego", "All is well.", "tree\nis old."):
+        assert (kept in made) == (kept in text)
+    assert len(left) == 1 and left[0].split()[0] == {"html": "3", "markdown": "2", "srt": "2"}[kind] and "--all-languages" in left[0]
+    all_languages = german.translate_document(text, kind, left=every, all_languages=True)
+    assert all_languages == command_line(text, f"--{kind}", "--all-languages") != made and not every
+    assert german.translate_document(text, kind, plain=True) == command_line(text, f"--{kind}", "--plain")
+
+
+def test_text_in_another_language_through_two_models(german):
+    text, left = FOREIGN["html"], []
+    made = german.translate_document(text, "html", second=german, left=left)
+    done = subprocess.run([ROOT / "build/translate", GERMAN, GERMAN, "--html"], input=text, capture_output=True, text=True)
+    assert made == done.stdout and ">The tree is old.<" in made and len(left) == 1

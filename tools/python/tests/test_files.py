@@ -591,3 +591,73 @@ def test_any_place_of_a_tag_gives_a_document():
         assert "".join(one for one, _ in runs(made)) == html.unescape(re.sub("<[^>]*>|\x01", "", text)), SEED
         for each in ("drawing", "br", "tab", "bookmarkStart", "bookmarkEnd", "hyperlink"):
             assert len(re.findall(f"<w:{each}[ />]", part(made))) == 1, (SEED, each)
+
+
+# ---- text that a document says is in another language -------------------------------------------------
+
+def run(text, language=None, more=""):
+    properties = (f"<w:lang w:val='{language}'/>" if language else "") + more
+    return f"<w:r>{f'<w:rPr>{properties}</w:rPr>' if properties else ''}<w:t xml:space='preserve'>{text}</w:t></w:r>"
+
+
+def styles_of(default):
+    return (f"<w:styles {W}><w:docDefaults><w:rPrDefault><w:rPr><w:lang w:val='{default}'/></w:rPr></w:rPrDefault></w:docDefaults>"
+            "<w:style w:type='character' w:styleId='Fr'><w:rPr><w:lang w:val='fr-FR'/></w:rPr></w:style>"
+            "<w:style w:type='paragraph' w:styleId='En'><w:rPr><w:lang w:val='en-GB'/></w:rPr></w:style></w:styles>")
+
+
+FOREIGN_RUNS = [
+    run("Der Baum ") + run("ist alt.", "de-AT"), run("The tree is old.", "en-US"), run("Er rief ") + run(" Au revoir ", "fr-FR") + run("und lief."),
+    run("Er rief ") + run("Adieu", more="<w:rStyle w:val='Fr'/>") + run(" und lief."), "<w:pPr><w:pStyle w:val='En'/></w:pPr>" + run("All is well."),
+    "<w:pPr><w:pStyle w:val='En'/></w:pPr>" + run("Alles ist gut.", "de-DE") + run(" More."), run("Ein Satz.", "und")]
+
+
+def test_word_says_another_language():
+    pytest.importorskip("lxml")
+    data = word("".join(f"<w:p>{one}</w:p>" for one in FOREIGN_RUNS), **{"word/styles.xml": styles_of("de-DE")})
+    file = File(data, "a.docx", source="de")
+    assert file.texts == ["Der Baum ist alt.", 'Er rief  <ph id="0"></ph> und lief.', 'Er rief <ph id="0"></ph> und lief.',
+                          'Alles ist gut. <ph id="0"></ph>', "Ein Satz."]
+    assert len(file.left) == 1 and file.left[0].startswith("a paragraph with text that is said to be in another language") and "(5)" in file.left[0]
+    made = file.join([text.upper().replace("<PH ID", "<ph id").replace("</PH>", "</ph>") for text in file.texts], "nl")
+    written = part(made)
+    for text, language in (("The tree is old.", "en-US"), ("Au revoir", "fr-FR")):
+        assert f'<w:lang w:val="{language}"/></w:rPr><w:t xml:space="preserve">{text}<' in written
+    assert '<w:rStyle w:val="Fr"/></w:rPr><w:t xml:space="preserve">Adieu<' in written and "ER RIEF" in written and "BAUM" in written
+    assert 'w:val="de' not in written and 'w:val="fr-FR"' in part(made, "word/styles.xml")
+    # the language of the document is no reason to leave text: templates have a wrong one
+    english = File(word("".join(f"<w:p>{one}</w:p>" for one in FOREIGN_RUNS), **{"word/styles.xml": styles_of("en-US")}), "a.docx", source="de")
+    assert "The tree is old." in english.texts and "All is well." in english.texts and "(2)" in english.left[0]
+    every = File(data, "a.docx")
+    assert len(every.texts) == len(FOREIGN_RUNS) and not every.left
+
+
+def test_an_east_asian_document_names_two_languages():
+    pytest.importorskip("lxml")
+    body = "<w:p><w:r><w:rPr><w:lang w:val='en-US' w:eastAsia='{}'/></w:rPr><w:t>树老了。</w:t></w:r></w:p>"
+    for language, n in (("zh-CN", 1), ("ja-JP", 0)):
+        assert len(File(word(body.format(language)), "a.docx", source="zh").texts) == n
+
+
+def test_slides_and_opendocument_say_another_language():
+    pytest.importorskip("lxml")
+    space = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"'
+    slide = f"<p:sld {space}>" + "".join(f"<a:p><a:r><a:rPr lang='{language}'/><a:t>{text}</a:t></a:r></a:p>" for language, text in (
+        ("de-DE", "Ein Satz."), ("fr-FR", "Une phrase."), ("en-US", "One more."))) + "</p:sld>"
+    presentation = f"<p:presentation {space}><p:defaultTextStyle><a:defPPr><a:defRPr lang='en-US'/></a:defPPr></p:defaultTextStyle></p:presentation>"
+    file = File(archive({"[Content_Types].xml": "<Types/>", "ppt/a.xml": slide, "ppt/presentation.xml": presentation}), "a.pptx", source="de")
+    assert file.texts == ["Ein Satz.", "One more."]
+    written = part(file.join(["A sentence.", "One more."], "nl"), "ppt/a.xml")
+    assert 'lang="fr-FR"/><a:t>Une phrase.' in written and 'lang="nl-NL"/><a:t>A sentence.' in written
+
+    spaces = " ".join(f'xmlns:{name}="{ODF}{name}:1.0"' for name in ("office", "text", "style")) + f' xmlns:fo="{ODF}xsl-fo-compatible:1.0"'
+    content = (f"<office:document-content {spaces}><office:automatic-styles>"
+               "<style:style style:name='T1' style:family='text'><style:text-properties fo:language='fr' fo:country='FR'/></style:style>"
+               "<style:style style:name='P1' style:family='paragraph'><style:text-properties fo:language='en'/></style:style>"
+               "<style:style style:name='P2' style:family='paragraph' style:parent-style-name='P1'/></office:automatic-styles><office:body><office:text>"
+               "<text:p>Er rief <text:span text:style-name='T1'>Au revoir</text:span> und lief.</text:p><text:p text:style-name='P1'>All is well.</text:p>"
+               "<text:p text:style-name='P2'>All <text:span>is</text:span> well.</text:p><text:p>Ein Satz.</text:p></office:text></office:body></office:document-content>")
+    file = File(archive({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content}), "a.odt", source="de_DE")
+    assert file.texts == ['Er rief <g id="0"><ph id="1"></ph></g> und lief.', "Ein Satz."] and "(3)" in file.left[0]
+    written = part(file.join(['He cried <g id="0"><ph id="1"></ph></g>.', "A sentence."], "nl"), "content.xml")
+    assert ">Au revoir</text:span>." in written and ">All is well.<" in written and 'fo:language="fr" fo:country="FR"' in written
