@@ -5,9 +5,9 @@ much time. It asks the server to translate sentences, so that it needs no model.
 
 Both directions have frames: 8 bytes of length, then JSON or bytes.
 
-    server: {"name", "most", "most_text", "target": the language of the translation}, the document
+    server: {"name", "most", "most_text", "source": the language to translate, or null, "target": that of the translation}, the document
     process: {"characters", "sample"}: the number of characters, and text from which the language can be detected
-    server: {"steps", "sentences": "split" or "whole", "plain": whether what stands around sentences is given to the model}
+    server: {"steps", "sentences": "split" or "whole", "plain": whether what stands around sentences is given to the model, "source"}
     process, for each step: {"count": the number of sentences, "divided": how many of them are too long for a model}; then the sentences in parts. The next part comes before the answer to
         the one before it is read, so that the server always has some.
     process, for each part: {"sentences"}; then a byte for each sentence: 1 if its translation must be aligned
@@ -102,12 +102,12 @@ def translated(documents, Aligned):
 
 def run(File, Document, Documents, Aligned):
     about, data = json.loads(receive()), receive()
-    file, target = File(data[1:], about["name"], about["most"], about["most_text"], lang=about["target"]), about["target"]
+    file, target = File(data[1:], about["name"], about["most"], about["most_text"], lang=about["target"], source=about["source"]), about["target"]
     del data
     send({"characters": sum(map(len, file.texts)), "sample": sample(file, Document)})
     asked, texts = json.loads(receive()), file.texts
     for _ in range(asked["steps"]):
-        documents = Documents(texts, file.format, asked["sentences"], asked["plain"])
+        documents = Documents(texts, file.format, asked["sentences"], asked["plain"], source=asked["source"])
         send({"count": len(documents.sentences), "divided": sum(documents.divided)})
         made = translated(documents, Aligned)
         found = iter(made)

@@ -183,7 +183,9 @@ class Files:
     async def work(self, name, data, source, target, terms, progress, plain):
         memory = self.options.file_memory * places_of(data) // LARGE
         async with Process(self.options, self.server.metrics, memory) as process:
-            await process.send({"name": name, "most": 8 * self.options.file_limit, "most_text": self.options.file_text_limit, "target": target})
+            is_known = source is not None and not self.server.is_plain(source, target, self.server.word(source, target), plain)
+            await process.send({"name": name, "most": 8 * self.options.file_limit, "most_text": self.options.file_text_limit,
+                                "source": source if is_known else None, "target": target})
             await process.send(b"." + data)
             about = json.loads(await process.receive())
             if source is None:
@@ -191,7 +193,7 @@ class Files:
             way = self.languages.find(source, target)
             rule, tally = self.server.word(source, target), Counter()
             plain = self.server.is_plain(source, target, rule, plain)
-            await process.send({"steps": len(way), "sentences": rule, "plain": plain})
+            await process.send({"steps": len(way), "sentences": rule, "plain": plain, "source": source})
             for i, step in enumerate(way):
                 begun = json.loads(await process.receive())
                 count, tally["divided"] = begun["count"], tally["divided"] + begun["divided"]

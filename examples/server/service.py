@@ -334,7 +334,7 @@ class Server:
         size, plain = size_of(texts), self.is_plain(source, target, rule, plain)
 
         def read(texts):
-            documents = [document_of(text, format, rule, plain) for text in texts]
+            documents = [document_of(text, format, rule, plain, source) for text in texts]
             tally["divided"] += sum(one.divided for one in documents)
             return documents, *sentences_of(documents)
 
@@ -401,10 +401,10 @@ def size_of(texts):
     return sum(map(len, texts))
 
 
-def document_of(text, format, sentences="split", plain=False):
-    """Returns a Document; refuses subtitles without times."""
+def document_of(text, format, sentences="split", plain=False, source=None):
+    """Returns a Document, whose text is in the language source; refuses subtitles without times."""
     try:
-        return Document(text, format, sentences=sentences, plain=plain)
+        return Document(text, format, sentences=sentences, plain=plain, source=source)
     except ValueError as e:
         raise Refused(400, str(e)) from None
 

@@ -917,6 +917,11 @@ static size_t markdown_add_items(markdown_parser *d, size_t at) {
             other = &d->marks[d->open[--n]];
             if (markup_join(m, other->item, end)) continue;
         }
+        if (mark->kind == MARKUP_COPY && mark->c == '<') {
+            markup_tag tag;
+            if (markup_tag_at(m, begin, &tag) && (tag.copied & 8))
+                markup_leave_foreign(m, begin, end);
+        }
         item = markup_add(m, (markup_kind)mark->kind, begin, end);
         if (!item) break;
         item->c = mark->c;

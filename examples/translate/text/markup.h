@@ -24,9 +24,10 @@
    tag without a partner is malformed and does the same. The attributes alt, aria-label, placeholder
    and title, and the content of <meta> that describes the page or names it in shared links
    (markup_meta), are translated, too; their sentences come before the paragraph that contains the
-   tag. The lang of the html element becomes m.lang. Code and elements with translate="no" are
-   copied, and so are entities that are not in the table below. Other entities are read as letters;
-   they are written as UTF-8, except & < >.
+   tag. The lang of the html element becomes m.lang. An element that says another language than
+   m.source and than the root element is copied, and so are <lang> of WebVTT and classes of SAMI.
+   Code and elements with translate="no" are copied, and so are entities that are not in the table
+   below. Other entities are read as letters; they are written as UTF-8, except & < >.
 
    If an element has three links or more and nothing else, as a menu has, each link is a text of its
    own. A "|", a bullet or a middle dot between two spaces ends a text.
@@ -219,7 +220,7 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     m->is_ttml = m->is_sami = m->is_vtt = m->is_ass = 0;
     m->cleaned.size = m->labels.size = m->cues.size = 0;
     m->n_cues = m->n_skipped = m->n_unread = m->n_inner = 0;
-    m->n_foreign = m->foreign_end = m->n_page = m->n_classes = 0, m->in_foreign = 0;
+    m->n_foreign = m->n_page = m->n_classes = 0, m->in_foreign = 0;
     m->plain.size = m->n_places = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (size >= (markup_at)-1) m->broken = 1; /* positions have 32 bits */
     else if (form == MARKUP_HTML) markup_scan_html(m, 0, size);

@@ -177,7 +177,6 @@ typedef struct markup_document {
     markup_class classes[MARKUP_CLASSES]; /* of SAMI: those of the document's <style> */
     size_t n_classes;
     size_t n_foreign, foreign; /* texts that are said to be in another language, the first */
-    size_t foreign_end;        /* of the last one */
     int rewrites;              /* for tests: write also a sentence that did not change */
     size_t wrap;               /* width of wrapped lines; 0: the document's */
     const char
@@ -822,13 +821,11 @@ static int markup_says(const markup_document *m, size_t from, size_t end) {
 static void markup_leave_foreign(markup_document *m, size_t begin, size_t end) {
     size_t at;
     int in_tag = 0;
-    if (m->n_foreign && begin < m->foreign_end) return; /* Markdown is read more than once */
     for (at = begin; at < end; at++) {
         const unsigned char c = (unsigned char)m->text[at];
         in_tag = in_tag ? c != '>' : c == '<';
         if (in_tag || (c < 0x80 && !protect_is_letter(c))) continue;
         if (!m->n_foreign++) m->foreign = begin;
-        m->foreign_end = end;
         return;
     }
 }
@@ -1059,6 +1056,20 @@ static void markup_find_foreign(markup_element *tags, size_t n) {
     }
 }
 
+/* Looks at the first element: which kind of document it begins, and which language it says. e: what
+   is kept of it. Returns whether it is of XML, and not of HTML. */
+static int markup_find_kind(markup_document *m, const markup_tag *tag, int is_declared,
+                            markup_element *e) {
+    int is_xml = !e->is_block && !e->is_known && !e->is_beside;
+    m->is_ttml = markup_is_ttml(m, tag), m->is_sami = strcmp(tag->name, "sami") == 0;
+    if (m->is_ttml) is_xml = 1, e->copied = 0, e->is_known = e->is_copy = 0;
+    if (is_declared) is_xml = strcmp(tag->name, "html") != 0;
+    if (is_xml && m->form == MARKUP_HTML && !m->n_page) markup_find_page(m, tag->attributes);
+    if (is_xml) e->says = MARKUP_SAYS_NOTHING, e->copied &= 7u;
+    if (m->is_sami) markup_find_classes(m, tag->end);
+    return is_xml;
+}
+
 /* Returns all tags from a byte on. A partner is searched only MARKUP_DEEP levels up: without this
    limit time would be quadratic. */
 static markup_element *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
@@ -1100,16 +1111,8 @@ static markup_element *markup_tags(markup_document *m, size_t at, size_t *n_tags
             if (strcmp(tag.name, "a") != 0) around->n_links = 4;
             else if (around->n_links < 3) around->n_links = (around->n_links + 1u) & 7u;
         }
-        if (!any && !tag.is_opaque) { /* is the first element one of HTML? */
-            any = 1;
-            is_xml = !e->is_block && !e->is_known && !e->is_beside;
-            m->is_ttml = markup_is_ttml(m, &tag), m->is_sami = strcmp(tag.name, "sami") == 0;
-            if (m->is_ttml) is_xml = 1, e->copied = 0, e->is_known = e->is_copy = 0;
-            if (n && first_is_xml) is_xml = strcmp(tag.name, "html") != 0;
-            if (is_xml && m->form == MARKUP_HTML && !m->n_page) markup_find_page(m, tag.attributes);
-            if (is_xml) e->says = MARKUP_SAYS_NOTHING, e->copied &= 7u;
-            if (m->is_sami) markup_find_classes(m, at);
-        }
+        if (!any && !tag.is_opaque)
+            any = 1, is_xml = markup_find_kind(m, &tag, n && first_is_xml, e);
         if (tag.is_open && characters_list_has(markup_raw, tag.name, tag.n)) {
             char close[MARKUP_NAME + 2] = "</";
             markup_tag last;
