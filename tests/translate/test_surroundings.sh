@@ -21,7 +21,7 @@ around() { # model file, what is checked, before, after, options: each sentence 
 tab=$(printf '\t')
 for model in de zh; do
     file=examples/models/$model-en.safetensors
-    if [ ! -f $file ]; then skip 40 "no $file"; continue; fi
+    if [ ! -f $file ]; then skip 43 "no $file"; continue; fi
     if [ $model = de ]; then printf 'Meine Schwester wohnt in einer kleinen Stadt.\nWir haben gestern lange gewartet.\nDer Lehrer liest ein Buch.\n'
     else printf '我妹妹住在一个小城市。\n我们昨天等了很久。\n老师在看书。\n'; fi > $dir/sentences
     of $file < $dir/sentences > $dir/plain
@@ -41,6 +41,12 @@ for model in de zh; do
     check "  quotation marks are those of the translation" "" "$(of $file < $dir/in | cmp $dir/expected - 2>&1)"
     awk '{ print NR "\n00:00:0" 2 * NR ",000 --> 00:00:0" 2 * NR + 1 ",000\nANNA: " $0 "\n" }' $dir/sentences > $dir/in
     check "  speakers in subtitles" "" "$(of $file --srt < $dir/in | sed -n 's/^ANNA: //p' | cmp $dir/plain - 2>&1)"
+    printf '1. https://a.org/b?c=1\n- www.a.org\n2.3 max@a.org\n' > $dir/in
+    check "  a label and an address" "" "$(of $file < $dir/in | cmp $dir/in - 2>&1)"
+    printf '<p lang=fr>Bonjour.</p>\n<p lang=und>%s</p>\n' "$(sed 1q $dir/sentences)" > $dir/in
+    printf '<p lang=fr>Bonjour.</p>\n<p lang=und>%s</p>\n' "$(sed 1q $dir/plain)" > $dir/expected
+    check "  HTML says another language" "" "$(of $file --html < $dir/in | cmp $dir/expected - 2>&1)"
+    check "  and that is counted" 1 "$(grep -c '1 texts stay as they are.*--all-languages' $dir/err)"
     mark='[3]' # behind each sentence of one line
     awk -v m="$mark" -v s="$([ $model = de ] && echo ' ')" '{ printf "%s%s%s", (NR > 1 ? s : ""), $0, m } END { print "" }' $dir/sentences > $dir/in
     awk -v m="$mark" '{ printf "%s%s%s", (NR > 1 ? " " : ""), $0, m } END { print "" }' $dir/plain > $dir/expected
