@@ -17,6 +17,7 @@ from load import GERMAN, ROOT, server
 from transformer_h import Model, translate_file
 
 docx = pytest.importorskip("docx")
+qn = pytest.importorskip("docx.oxml.ns").qn
 PAGE = "<p>Ich habe <b>gestern</b> ein rotes Buch gekauft.</p>"
 
 
@@ -84,6 +85,23 @@ def test_documents_are_the_packages(port, letter):
         more.writestr("word/media/a.png", binary)
     with zipfile.ZipFile(io.BytesIO(fetched(port, "a.docx", out.getvalue())[0])) as made:
         assert made.read("word/media/a.png") == binary
+
+
+def test_text_in_another_language(port, tmp_path):
+    page = f"{PAGE}<p lang=fr>La maison est neuve.</p>"
+    for source in ("de", "auto"):
+        made = fetched(port, "a.html", page.encode(), source=source)[0].decode()
+        assert "La maison est neuve." in made and "rotes Buch" not in made
+    made = docx.Document()
+    made.add_paragraph("Guten Tag.")
+    run = made.add_paragraph().add_run("La maison est neuve.")
+    run._r.get_or_add_rPr().append(run._r.makeelement(qn("w:lang"), {qn("w:val"): "fr-FR"}))
+    made.save(tmp_path / "a.docx")
+    with Model(GERMAN) as model:
+        left = translate_file(model, tmp_path / "a.docx", tmp_path / "b.docx")
+    data, _, _ = fetched(port, "a.docx", (tmp_path / "a.docx").read_bytes())
+    assert texts(data) == texts((tmp_path / "b.docx").read_bytes()) and texts(data)[1] == ("La maison est neuve.", None)
+    assert any("said to be in another language" in one for one in left)
 
 
 # A server that writes a line for each batch: whether it is aligned, and its texts

@@ -138,6 +138,9 @@ def test_what_stands_around_sentences_stays(both):
     assert [one["text"] for one in content["translations"]] == found["translatedText"]
     page = "".join(f"<p><b>{line}</b></p>\n" for line in WRITTEN)
     assert translate(both, page, format="html")["translatedText"] == command_line(page, "--html", "--lang", "en")
+    foreign = "<p>Das Haus ist neu.</p><p lang=fr>La maison est neuve.</p>"
+    made = translate(both, foreign, format="html")["translatedText"]
+    assert made == command_line(foreign, "--html", "--lang", "en") and "La maison est neuve." in made and "Haus" not in made
     best = translate(both, WRITTEN[:3], alternatives=1)
     assert best["translatedText"][0].startswith("1. The train") and all(one[0].startswith(("1. ", "• ", "(")) for one in best["alternatives"])
 
