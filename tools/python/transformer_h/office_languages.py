@@ -6,9 +6,9 @@ is that of the language to translate."""
 from __future__ import annotations
 
 from collections import ChainMap
-from typing import Any, Mapping
+from functools import lru_cache
+from typing import Any
 
-from .detecting import base_language
 from .languages import COMPLEX, EAST_ASIAN, language_tag
 from .office_names import FIRST, SPACES, STYLE_NAME, names, tag_name, val_of
 
@@ -19,10 +19,11 @@ _TEXT_PROPERTIES = names("style:text-properties")
 _DEFAULTS = names("w:docDefaults p:defaultTextStyle style:default-style")
 
 
+@lru_cache(maxsize=256)
 def _base(code: str | None) -> str:
-    """Returns a language without script and country, or "" for a code that names none."""
+    """Returns a language without script and country, or "" for a code that names none: zxx is for text that no dictionary checks."""
     base = language_tag(code)[0] if code else ""
-    return "" if base in ("und", "mul", "none") else {"no": "nb"}.get(base, base)
+    return "" if base in ("und", "mul", "zxx", "none") else {"no": "nb"}.get(base, base)
 
 
 class Languages:
