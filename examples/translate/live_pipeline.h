@@ -59,8 +59,10 @@ static inline void live_pipeline_string(text_buffer *b, const char *text, size_t
     for (i = 0; i < size; i++) {
         unsigned char c = (unsigned char)text[i];
         if (c == '"' || c == '\\') text_buffer_append(b, "\\", 1);
-        if (c < 32) text_buffer_format(b, "\\u%04x", c);
-        else text_buffer_append(b, text + i, 1);
+        if (c < 32) { /* no printf: a program in a page would carry it for this alone */
+            text_buffer_append(b, c < 16 ? "\\u000" : "\\u001", 5);
+            text_buffer_append(b, &"0123456789abcdef"[c % 16], 1);
+        } else text_buffer_append(b, text + i, 1);
     }
 }
 
@@ -82,7 +84,8 @@ static inline void live_pipeline_object(live_pipeline *t, int is_done, text_buff
     live_pipeline_string(b, shown->text.data, shown->stable);
     text_buffer_append(b, "\", \"text\": \"", 12);
     live_pipeline_string(b, shown->text.data, shown->text.size);
-    text_buffer_format(b, "\", \"done\": %s}\n", is_done ? "true" : "false");
+    if (is_done) text_buffer_append(b, "\", \"done\": true}\n", 17);
+    else text_buffer_append(b, "\", \"done\": false}\n", 18);
     t->last = l->source.size;
 }
 

@@ -236,7 +236,7 @@ static inline int live_translation_is_due(const live_translation *l) {
 /* ---- the translation ------------------------------------------------------------------------- */
 
 static inline tfm_status live_translation_no_memory(tfm_error *err) {
-    if (err) snprintf(err->text, sizeof err->text, "too little memory"), err->status = TFM_E_MEMORY;
+    if (err) strcpy(err->text, "too little memory"), err->status = TFM_E_MEMORY;
     return TFM_E_MEMORY;
 }
 
