@@ -141,6 +141,26 @@ export interface Document {
   ms: number; // time of this call
 }
 
+/** A translation of a text that comes, as `translate --live --json` writes it, to the byte if the model is `exact`. */
+export interface LiveTranslation {
+  source: string; // what has come
+  stable_text: string; // the beginning of text; it only grows until done is true, and no word of it is taken back
+  text: string; // behind stable_text it is a guess
+  done: boolean; // true: stable_text is all of text, and the next translation begins another text
+}
+
+export interface Live {
+  /** Reads a piece of text, which may end anywhere, and returns the translation as it is behind each word. A word is read when
+      white space follows it. The end of a line ends a text. Bytes are UTF-8. */
+  feed(piece: string | Uint8Array): Promise<LiveTranslation[]>;
+
+  /** Ends the text, if one has begun: then the last translation is done. The next piece begins another text. */
+  finish(): Promise<LiveTranslation[]>;
+
+  /** Frees the text's memory. close() of the model does so, too. */
+  close(): void;
+}
+
 /** What is translated as one text: a sentence, or a whole line. Default: what the model file says, or else "split". */
 export interface Sentences {
   sentences?: "split" | "whole"; // whole: the text is also plain
@@ -161,6 +181,11 @@ export interface Translator {
       previous call translated with the same options are reused. sentence(index, translation) is called when a sentence is
       done, in any order. A sentence that cannot be translated has translation.error. */
   translateText(text: string, options?: Options & Sentences & { sentence?: (index: number, translation: Translation) => void }): Promise<Document>;
+
+  /** Begins a text that is translated while it comes, in a search that is greedy, with sentences as they are. source and target
+      are language codes. sure is the probability from which on a word is stable (0.92): with a higher one, words become stable
+      later, and the text is better. Several texts may come at the same time. */
+  live(options?: { source?: string, target?: string, sure?: number }): Promise<Live>;
 
   /** Splits a text into sentences; if the model reads whole texts, into its lines. */
   sentences(text: string, options?: Sentences): Promise<{ begin: number; end: number }[]>;

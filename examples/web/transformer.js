@@ -50,6 +50,7 @@ const aTarget = (name, value) => {
   ids(name, value);
 };
 const anything = () => {};
+const aPiece = (name, value) => type(name, value, typeof value === "string" || value instanceof Uint8Array, "string or Uint8Array");
 const aTranslation = (name, value) => {
   type(name, value, typeof value === "object" && value !== null, "a translation");
   aText(`${name}.source`, value.source);
@@ -73,6 +74,7 @@ const CALLS = {
     { ...COMMON, drafts: aListOf(aDraft, "an array"), progress: aFunction }],
   translateText: [{ text: aText }, { ...COMMON, sentence: aFunction, sentences: aWord("split", "whole") }],
   stream: [{ text: aText }, { ...COMMON, draft: aDraft }],
+  live: [{}, { source: aText, target: aText, sure: aNumber(0, 1) }],
   sentences: [{ text: aText }, { signal: aSignal, plain: aFlag, sentences: aWord("split", "whole") }],
   alternatives: [{ translation: aTranslation, position: anInteger(0) },
     { ...COMMON, n: anInteger(0), minProbability: aNumber(0, 1) }],
@@ -176,6 +178,33 @@ const evens = (numbers, side) => numbers.filter((_, i) => i % 2 === side);
 
 const numberOfWords = (text) => text.split(/\s+/).filter(Boolean).length;
 
+// ---- a text that is translated while it comes ----------------------------------------------------
+
+const SHORT = 16; // bytes of text after which other events of this thread may be handled: some words
+
+// What Translator.live returns. #call(name, ...args) is answered by Local.liveCall.
+class Live {
+  #call;
+  #half = ""; // the first half of a character, whose second half begins the next piece
+  constructor(call) { this.#call = call; }
+  async feed(piece) {
+    aPiece("piece", piece);
+    if (typeof piece === "string") {
+      piece = this.#half + piece;
+      this.#half = /[\ud800-\udbff]$/.test(piece) ? piece.slice(-1) : "";
+      piece = encoder.encode(this.#half ? piece.slice(0, -1) : piece);
+    }
+    return this.#call("feed", piece);
+  }
+  async finish() {
+    const half = this.#half && encoder.encode(this.#half); // becomes U+FFFD
+    this.#half = "";
+    const lines = half ? await this.#call("feed", half) : [];
+    return [...lines, ...await this.#call("finish")];
+  }
+  close() { this.#call("close").catch(() => {}); }
+}
+
 // ---- a model in this thread ----------------------------------------------------------------------
 
 class Local {
@@ -229,9 +258,9 @@ class Local {
     return decoder.decode(bytes.subarray(0, size ?? bytes.indexOf(0)));
   }
   #write(text) { return this.#writeBoth(text, "")[0]; }
-  // Writes two texts one after the other, and returns their sizes.
+  // Writes two texts, or their bytes, one after the other, and returns their sizes.
   #writeBoth(...texts) {
-    const [a, b] = texts.map((text) => encoder.encode(text)), at = this.#x.web_text(a.length + b.length + 1);
+    const [a, b] = texts.map((text) => (typeof text === "string" ? encoder.encode(text) : text)), at = this.#x.web_text(a.length + b.length + 1);
     if (!at) throw new TranslationError("too little memory for the text", "TFM_E_MEMORY");
     const to = new Uint8Array(this.#memory.buffer);
     to.set(a, at), to.set(b, at + a.length);
@@ -498,6 +527,37 @@ class Local {
     return out;
   }
 
+  // ---- live texts ----
+
+  async live(options = {}) {
+    const at = await this.liveCall("begin", options);
+    return new Live((name, piece) => this.liveCall(name, at, piece));
+  }
+  // Answers a call of a Live, whose text is at `at`. The name "begin" makes one.
+  liveCall(name, at, piece) {
+    return this.#run(null, async (turn) => {
+      if (name === "begin") return this.#guard(() => this.#liveBegin(at));
+      if (!this.#lives.has(at)) throw new TranslationError("the live text is closed: begin another one", "CLOSED");
+      if (name === "close") return this.#guard(() => (this.#lives.delete(at), this.#x.web_live_free(at)));
+      const lines = [], read = (bytes) => lines.push(...this.#guard(() => this.#liveRead(at, bytes)));
+      if (name === "finish") read(new Uint8Array(0));
+      else for (let i = 0; i < piece.length; i += SHORT, await turn()) read(piece.subarray(i, i + SHORT));
+      return lines;
+    });
+  }
+  #lives = new Set(); // where the texts are that are not closed
+  #liveBegin(options) {
+    this.#setLanguages(options);
+    const at = this.#x.web_live_begin(options.sure ?? 0);
+    if (!at) this.#check(this.#x.web_failed());
+    this.#lives.add(at);
+    return at;
+  }
+  #liveRead(at, bytes) { // no bytes end the text
+    this.#check(this.#x.web_live_read(at, this.#write(bytes)));
+    return this.#string(this.#x.web_live_lines()).split("\n").slice(0, -1).map(JSON.parse);
+  }
+
   sentences(text, options = {}) {
     return this.#run(options.signal, async () => this.#guard(() => this.#cut(text, options)));
   }
@@ -688,6 +748,10 @@ class Remote {
   translate(text, options) { return this.#call("translate", [text], options); }
   translateAll(texts, options) { return this.#call("translateAll", [texts], options); }
   translateText(text, options) { return this.#call("translateText", [text], options); }
+  async live(options = {}) {
+    const at = await this.#call("liveCall", ["begin", options]);
+    return new Live((name, piece) => this.#call("liveCall", [name, at, piece]));
+  }
   sentences(text) { return this.#call("sentences", [text]); }
   alternatives(translation, position, options) {
     return this.#call("alternatives", [{ source: translation.source, ids: translation.ids }, position], options);
@@ -717,7 +781,7 @@ export function serve(port) {
       models.delete(model);
       return translator.close();
     }
-    if (!["translate", "translateAll", "translateText", "sentences", "alternatives", "attention", "memory"].includes(call))
+    if (!["translate", "translateAll", "translateText", "sentences", "alternatives", "attention", "memory", "liveCall"].includes(call))
       throw new TypeError(`no call ${call}`);
     const listens = args.pop(), options = { ...args.pop(), signal: running.get(id).signal };
     for (const name of ["partial", "sentence", "progress"])

@@ -16,6 +16,7 @@
 /* Code that is not computing may be slow: it is compiled for size. */
 #pragma clang attribute push(__attribute__((minsize)), apply_to = function)
 #include "../translate/attention.h"
+#include "../translate/live_pipeline.h"
 #include "../translate/text/languages.h"
 #include "../translate/text/paragraph.h"
 
@@ -81,8 +82,8 @@ static struct {
     char source[64], target[64]; /* languages */
     double options[N_OPTIONS];
     room text, batch, ids, spans, out, each, ends, weights, scratch, requests, marks, aligned;
-    paragraph around; /* of the text at hand */
-    text_buffer whole;
+    paragraph around;  /* of the text at hand */
+    text_buffer whole; /* of web_restore and web_live_read */
     int32_t is_exact;
     int32_t n; /* number of tokens of the last text */
     hypothesis result;
@@ -639,6 +640,64 @@ EXPORT(int32_t, web_stays)(size_t size, size_t n_text, double score) {
     for (i = 0; i <= length; i++) copy += each[i];
     return languages_stays(&look, copy);
 }
+
+/* ---- a text that is translated while it comes ------------------------------------------------ */
+
+/* A text with a session of its own. */
+typedef struct live_text {
+    live_pipeline pipeline;
+    live_translation translation;
+    tfm_session *session;
+} live_text;
+
+static void live_show(void *user, int is_done) {
+    live_pipeline_object((live_pipeline *)user, is_done, &web.whole);
+}
+/* The message of the first run of a call that failed is kept. */
+static void live_fail(void *user, const tfm_error *err) {
+    (void)user;
+    if (web.err.status == TFM_OK) web.err = *err;
+}
+
+EXPORT(void, web_live_free)(live_text *t) {
+    live_translation_free(&t->translation);
+    tfm_session_free(t->session);
+    give_back(NULL, t);
+}
+
+/* Begins a text in the languages of web_languages. sure is that of live_translation, 0 its default.
+   Returns NULL if that failed. */
+EXPORT(live_text *, web_live_begin)(double sure) {
+    live_text *t = (live_text *)take(NULL, sizeof *t);
+    tfm_session_options limits;
+    tfm_status status;
+    if (!t) return no_memory(), NULL;
+    memset(t, 0, sizeof *t);
+    live_translation_limits(web.model, &limits);
+    status = open_session(&t->session, &limits);
+    if (status != TFM_OK) return failed(status), give_back(NULL, t), NULL;
+    live_translation_begin(&t->translation, web.model, t->session, tfm_model_decoding(web.model));
+    if (sure > 0) t->translation.sure = sure;
+    t->pipeline.first = &t->translation, t->pipeline.user = &t->pipeline;
+    t->pipeline.show = live_show, t->pipeline.fail = live_fail;
+    return t;
+}
+
+/* Reads the first size bytes of web_text. The end of a line ends a text, and so does size 0. */
+EXPORT(int32_t, web_live_read)(live_text *t, size_t size) {
+    const char *text = (const char *)web.text.data;
+    web.err.status = TFM_OK;
+    text_buffer_clear(&web.whole, 1 << 16);
+    if (!size && t->pipeline.is_begun) live_pipeline_end(&t->pipeline);
+    while (size) {
+        size_t n = live_pipeline_line(&t->pipeline, text, size);
+        text += n, size -= n;
+    }
+    return web.whole.broken ? no_memory() : failed(web.err.status);
+}
+
+/* Returns the lines of JSON that web_live_read has made. */
+EXPORT(const char *, web_live_lines)(void) { return web.whole.size ? web.whole.data : ""; }
 
 /* ---- attention of all layers and heads ------------------------------------------------------- */
 

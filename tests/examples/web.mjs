@@ -21,6 +21,8 @@ const random = (n) => { // mulberry32
 };
 const any = (list) => list[random(list.length)];
 
+const encode = (text) => new TextEncoder().encode(text);
+
 let passed = 0, failed = 0;
 function check(what, good, ...more) {
   if (good) passed++, console.log(`    ok   ${what}`);
@@ -44,7 +46,7 @@ const texts = Array.from({ length: cheap ? 60 : 200 }, sentence);
 texts[7] = "", texts[11] = "   ", texts[13] = "😀 “Ja”, sagte er. ａ é";
 
 function native(input, model, ...args) {
-  if (!args.some((arg) => ["--document", "--sentences"].includes(arg))) args.push("--sentences", "whole"); // as Model.translate with plain
+  if (!args.some((arg) => ["--document", "--sentences", "--live"].includes(arg))) args.push("--sentences", "whole"); // as Model.translate with plain
   const run = spawnSync(process.env.TRANSLATE ?? "build/translate", [model, ...args], { input, encoding: "utf8", maxBuffer: 1 << 26 });
   if (run.error) throw run.error;
   return run.stdout.split("\n").slice(0, -1);
@@ -259,6 +261,69 @@ for (const language of ["de", "zh"]) {
   check("  but not if it is plain", (await model.translate("42", { plain: true })).ids.length > 0);
 }
 
+// ---- texts that come, beside translate --live --json ----
+
+const quote = (text) => `"${text.replace(/["\\]/g, "\\$&").replace(/[\0-\x1f]/g, (c) => `\\u${c.charCodeAt().toString(16).padStart(4, "0")}`)}"`;
+const lineOf = (t) => `{"source": ${quote(t.source)}, "stable_text": ${quote(t.stable_text)}, "text": ${quote(t.text)}, "done": ${t.done}}`;
+const liveLines = (input, file, ...args) => native(input, file, "--live", "--json", "--exact", ...args);
+const cuts = (text) => { // at random places, also within a character of two units
+  const pieces = [];
+  for (let at = 0; at < text.length;) pieces.push(text.slice(at, at += any([1, 1, 2, 3, 7, 20, 300])));
+  return pieces;
+};
+async function comes(m, pieces, options) {
+  const live = await m.live(options), lines = [];
+  for (const piece of pieces) lines.push(...await live.feed(piece));
+  lines.push(...await live.finish());
+  live.close();
+  return lines;
+}
+{
+  const exact = await load(german, { exact: true }), far = await load(german, { exact: true, worker: port1 });
+  const text = `${sentence()} ${sentence()}\nGuten "Tag" \\ und\tdanke 🎉.\r\n\n${sentence()} Ohne Ende`, expected = liveLines(text, germanFile);
+  check(`${expected.length} lines of a text that comes`, expected.length > 20 && expected.filter((line) => /true}$/.test(line)).length === 4, expected);
+  for (const m of [exact, far, exact]) same("  are those of translate --live --json", expected, (await comes(m, cuts(text))).map(lineOf));
+  same("  as bytes, too", expected, (await comes(far, [encode(text).subarray(0, 9), encode(text).subarray(9)])).map(lineOf));
+  const found = await comes(exact, [text]);
+  let back = 0;
+  found.forEach((t, i) => {
+    const before = i && !found[i - 1].done ? found[i - 1].stable_text : "";
+    if (!t.stable_text.startsWith(before) || !t.text.startsWith(t.stable_text) || (t.done && t.text !== t.stable_text)) back++;
+  });
+  same("  no word is taken back", 0, back);
+  check("  words are stable before the end", found.some((t) => !t.done && t.stable_text), found);
+  const letters = (lines) => lines.reduce((sum, t) => sum + t.stable_text.length, 0);
+  check("  surer ones come later", letters(await comes(exact, [text], { sure: 1 })) < letters(found));
+  same("half a character at the end", ["Guten Tag \ufffd"], (await comes(exact, ["Guten Tag ", "\ud83d"])).slice(-1).map((t) => t.source));
+
+  const a = await exact.live(), b = await exact.live(), mixed = [[], []];
+  for (const piece of cuts(text)) {
+    mixed[0].push(...await a.feed(piece));
+    await exact.translate(sentence());
+    mixed[1].push(...await b.feed(piece));
+  }
+  mixed[0].push(...await a.finish()), mixed[1].push(...await b.finish());
+  same("two texts at a time, and a translation between", [expected, expected], mixed.map((lines) => lines.map(lineOf)));
+  a.close(), b.close();
+  same("a closed text", ["TranslationError", "CLOSED"], await refusal(a.feed("x")).then((error) => [error?.name, error?.status]));
+  await comes(exact, [text]);
+  const { used } = await exact.memory();
+  for (let i = 0; i < 5; i++) await comes(exact, [text]);
+  same("its memory is given back", used, (await exact.memory()).used);
+  const zh = readFileSync("examples/models/zh-en.safetensors"), demo = readFileSync("examples/translate/demo.txt", "utf8").split("\n").slice(0, 5).join("\n");
+  const chinese = await load(zh, { exact: true });
+  same("Chinese", liveLines(demo, "examples/models/zh-en.safetensors"), (await comes(chinese, cuts(demo))).map(lineOf));
+  for (const [kind, message, call] of [
+    [TypeError, "piece is number, expected string or Uint8Array", (live) => live.feed(3)],
+    [RangeError, "sure is 2, expected 0 to 1", () => exact.live({ sure: 2 })],
+    [TypeError, "beam is no option of live", () => far.live({ beam: 2 })]]) {
+    const error = await refusal(exact.live().then(call));
+    check(message, error instanceof kind && error.message === message, error);
+  }
+  same("a language that there is not", "TFM_E_TOKEN", (await refusal(far.live({ target: "xx" })))?.status);
+  exact.close(), far.close(), chinese.close();
+}
+
 // ---- cancelling ----
 
 for (const m of [model, remote]) {
@@ -344,7 +409,7 @@ for (const m of [model, remote]) {
   same("undefined and null are absent", (await model.translate("Danke.")).text,
     (await model.translate("Danke.", { beam: undefined, source: null, prefix: null, draft: undefined })).text);
   for (const [bytes, says] of [["<!DOCTYPE html><title>404</title>", /an HTML page/], ["version https://git-lfs.github.com/spec/v1\n", /git lfs pull/]]) {
-    const error = await refusal(load(new TextEncoder().encode(bytes)));
+    const error = await refusal(load(encode(bytes)));
     check(`not a model: ${error?.message}`, error instanceof TranslationError && says.test(error.message), error);
   }
 }
