@@ -39,7 +39,7 @@ JOBS = "/v2/document",  # whose work goes on after the answer
 SMALL = 2000  # characters or bytes that the event loop handles itself
 PAGE = Path(__file__).resolve().parent.parent / "web"
 PAGE_TYPES = {"index.html": "text/html", "page.css": "text/css", "icon.svg": "image/svg+xml", "page.js": "text/javascript",
-              "server.js": "text/javascript", "microphone.js": "text/javascript", "transformer.js": "text/javascript"}
+              **dict.fromkeys(("server.js", "microphone.js", "captions.js", "typing.js", "transformer.js"), "text/javascript")}
 
 
 class Asking:

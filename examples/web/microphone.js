@@ -14,8 +14,8 @@ if (globalThis.registerProcessor)
   });
 
 export class Microphone {
-  /** Begins to hear, and returns a Microphone. address is that of /listen. show(text, isStable) is called with each text. ended(error) is
-      called once; error is undefined if stop() was the reason. */
+  /** Begins to hear, and returns a Microphone. address is that of /listen. show is called with each of its messages that has a text.
+      ended(error) is called once; error is undefined if stop() was the reason. */
   static async open(address, show, ended) {
     if (!navigator.mediaDevices || !globalThis.AudioWorkletNode) throw new Error("the browser gives pages a microphone only over https, or on localhost");
     const audio = { channelCount: 1, echoCancellation: false, noiseSuppression: false, autoGainControl: false }; // models know noise
@@ -39,9 +39,9 @@ export class Microphone {
     this.socket = new WebSocket(address);
     this.socket.onopen = () => this.waiting.splice(0).forEach((piece) => this.socket.send(piece));
     this.socket.onmessage = ({ data }) => {
-      const { text, stable, error } = JSON.parse(data);
-      if (error) this.error = error;
-      else if (text !== undefined) show(text, stable);
+      const message = JSON.parse(data);
+      if (message.error) this.error = message.error;
+      else if (message.text !== undefined) show(message);
     };
     this.socket.onclose = ({ code, reason }) =>
       this.end(this.error ?? (code === 1000 ? undefined : reason || "the connection to the server has ended"));

@@ -2,6 +2,7 @@
 // the page, the server translates, and the page needs no WebAssembly.
 import { Server } from "./server.js";
 import { load } from "./transformer.js";
+import { Typing } from "./typing.js";
 
 const SAMPLES = {
   de: "Unser Zug hatte heute zwanzig Minuten Verspätung. Wenn es morgen wieder regnet, bleiben wir einfach zu " +
@@ -13,7 +14,9 @@ const TYPING_MS_SERVER = 300;
 const LONG = 200; // a text of this many sentences starts a second Worker; for less its start takes too long
 const BATCH_MS = 500; // time of a batch, after which its translations are shown
 const LARGEST_BATCH = 256; // sentences
-const WORD = new URLSearchParams(location.search).get("sentences") === "whole" ? "whole" : undefined; // page?sentences=whole
+const asked = new URLSearchParams(location.search);
+const WORD = asked.get("sentences") === "whole" ? "whole" : undefined; // page?sentences=whole
+const IS_LIVE = asked.get("typing") !== "whole"; // page?typing=whole: what one types is translated like a text that is pasted
 const KEPT_SENTENCES = 1000; // translations that are cached; for a longer text twice its sentences
 const LARGEST_FILE = 2 ** 31; // bytes; WebAssembly has 2^32 bytes for the model and all other memory
 
@@ -112,9 +115,7 @@ async function use(button, described, getBytes) {
     model = next;
     modelBytes = () => getBytes(() => undefined);
     name = described;
-    kept = new Map();
-    chosen = new Map();
-    sentences = []; // their translations are no drafts for another model
+    forget(); // translations are no drafts for another model
     for (const each of document.querySelectorAll("#choices button")) each.setAttribute("aria-pressed", each === button);
     $("own").classList.toggle("on", !button);
     $("own-name").textContent = button ? "A model file of your own" : described.title;
@@ -254,9 +255,7 @@ function chooseLanguages() {
   showSwap();
   remember(`${from} ${to}`);
   say(name.title);
-  kept = new Map();
-  chosen = new Map();
-  sentences = [];
+  forget();
   typed(0);
 }
 
@@ -333,26 +332,38 @@ async function translateDocument(file) {
 
 let microphone; // a promise of the Microphone that hears now
 
-/** Begins to write what is said behind the text, or ends it. Words that may still change stand below the text. */
+/** Shows what is said and its translation as captions, or ends this. Each text that has ended becomes a line behind the text, and keeps
+    its translation. */
 async function speak() {
   if (microphone) return (await microphone.catch(() => undefined))?.stop();
   complain("");
   const button = $("microphone");
-  const show = (text, isStable) => {
-    $("heard").textContent = isStable ? "" : text;
-    if (isStable) setText(source.value + (/\S$/.test(source.value) ? text : text.trimStart()));
+  const languages = { source: $("from").value, target: $("to").value };
+  const isOn = (on) => {
+    button.setAttribute("aria-pressed", on);
+    $("captions").hidden = !on;
+    $("panes").hidden = on;
+    for (const id of ["from", "to", "swap"]) $(id).disabled = on;
+    if (!on) showSwap();
   };
+  const line = (said, translation) => {
+    source.value += (/[^\n]$/.test(source.value) ? "\n" : "") + said;
+    if (translation) keep(said, { source: said, text: translation });
+  };
+  let captions;
   const ended = (error) => {
     microphone = undefined;
-    button.setAttribute("aria-pressed", false);
-    $("heard").hidden = true;
+    captions?.end();
+    isOn(false);
+    typed(0);
     if (error) complain(`Microphone: ${error}`);
     say("The microphone is off");
   };
-  button.setAttribute("aria-pressed", true);
-  $("heard").hidden = false;
-  $("heard").textContent = "Speak.";
-  microphone = import("./microphone.js").then(({ Microphone }) => Microphone.open(model.listening, show, ended));
+  isOn(true);
+  $("captions").replaceChildren(make("p.guess", {}, "Speak."));
+  const shown = languages.source === "auto" ? [""] : [name.from, name.to]; // without its language, speech is translated when it has ended
+  microphone = Promise.all([import("./captions.js"), import("./microphone.js")]).then(([{ Captions }, { Microphone }]) =>
+    Microphone.open(model.listening(languages), (message) => (captions ??= new Captions($("captions"), shown, line)).take(message), ended));
   await microphone.then(() => say("The microphone is on"), (error) => ended(error.message));
 }
 
@@ -391,6 +402,17 @@ let running; // AbortController of the current translation
 let timer;
 let detectedBefore; // the source language of the last translation by the server
 let sentences = []; // the text's sentences: { begin, end, text, translation, error }
+const typing = new Typing();
+let caret; // where the reader has typed, or undefined if the text came as a whole
+let edited; // the sentence there, whose translation may still change
+
+function forget() {
+  kept = new Map();
+  chosen = new Map();
+  sentences = [];
+  edited = undefined;
+  typing.close();
+}
 
 function typed(pause = served ? TYPING_MS_SERVER : TYPING_MS) {
   mark();
@@ -402,10 +424,11 @@ function typed(pause = served ? TYPING_MS_SERVER : TYPING_MS) {
 
 function setText(text) {
   source.value = text;
+  caret = undefined;
   typed(0);
 }
 
-const language = () => ({ plain: WORD === "whole", ...(model.info.languages.length && { source: $("from").value, target: $("to").value }) });
+const language = ({ plain } = {}) => ({ plain: plain || WORD === "whole", ...(model.info.languages.length && { source: $("from").value, target: $("to").value }) });
 
 async function run() {
   if (!model) return;
@@ -413,9 +436,9 @@ async function run() {
   const over = new AbortController(); // ends the second Worker, which frees its memory
   const text = source.value;
   try {
-    const asked = { alignment: true, signal, ...language() };
-    const how = await detected(asked, text);
-    if (served && how.source !== detectedBefore) kept = new Map();
+    const wanted = { alignment: true, signal, ...language() };
+    const how = await detected(wanted, text);
+    if (served && detectedBefore && how.source !== detectedBefore) kept = new Map();
     detectedBefore = how.source;
     if (served) showSwap();
     if (served) model.way = undefined;
@@ -423,7 +446,9 @@ async function run() {
     if (signal.aborted) return;
     for (const each of found) each.translation = chosen.get(each.text) ?? recall(each.text);
     const drafts = takeDrafts(sentences, found);
+    const place = await translateTyped(found, text, how);
     sentences = found;
+    edited = place;
     if (!found.length) $("speed").textContent = "";
     const missing = [...new Set(found.filter((each) => !each.translation).map((each) => each.text))];
     const models = [model];
@@ -454,9 +479,10 @@ async function run() {
       showing += shown;
       showSpeed(words, ms, at);
     }
-    if (served && missing.length) showWay({ detected: asked.source === "auto" });
+    if (served && missing.length) showWay({ detected: wanted.source === "auto" });
     const faults = found.filter((each) => each.translation.error);
     complain(faults.length ? `${faults.length} of ${found.length} not translated: ${faults[0].translation.error.message}` : "");
+    if (place) say(place.translation.text);
     if (missing.length) say(missing.slice(0, 20).map((sentence) => recall(sentence)?.text).join(" "));
     const memory = await model.memory();
     $("memory").textContent = memory ? `memory ${megabytes(memory.total)}, ${megabytes(memory.used)} in use` : "";
@@ -468,6 +494,23 @@ async function run() {
   } finally {
     over.abort();
   }
+}
+
+/** Translates the sentence in which the reader types, and returns it, if there is one. */
+async function translateTyped(found, text, how) {
+  const place = caret === undefined ? undefined : found.findLast(({ begin }) => begin <= caret);
+  if (!place || text.slice(place.end, caret).includes("\n") || chosen.has(place.text)) return undefined;
+  const started = performance.now();
+  const translate = async (sentence, at) => {
+    const shown = sentences.find(({ begin }) => begin === sentence.begin)?.translation;
+    sentence.translation = await typing.translate(model, sentence, at, shown, how);
+    keep(sentence.text, sentence.translation);
+  };
+  const left = found.find((each) => each.begin === typing.begin && each.begin < place.begin && !each.translation);
+  if (left) await translate(left, left.text.length + 1); // the reader has left it before it was translated to its end
+  await translate(place, caret - place.begin);
+  showSpeed(countWords(place.text), performance.now() - started, 1);
+  return place;
 }
 
 /** Returns, for each sentence without a translation, the ids that were the translation at its place before an edit, so that
@@ -540,7 +583,17 @@ function show() {
   if (focused?.isConnected && focused !== document.activeElement) focused.focus(); // moving an element takes its focus away
   if (!target.querySelector('[tabindex="0"]')) target.querySelector(".word")?.setAttribute("tabindex", 0);
   $("copy").disabled = !sentences.length;
+  shade();
   if ($("attention").open) draw();
+}
+
+/** Shows words in grey that may still change while the reader types. */
+function shade() {
+  for (const element of target.querySelectorAll(".open")) element.classList.remove("open");
+  const element = edited && shownAs.get(edited.translation);
+  element?.classList.add("open");
+  for (const word of element?.querySelectorAll(".word") ?? [])
+    word.classList.toggle("stable", placeOf.get(word).end <= edited.translation.stable);
 }
 
 /** Returns the translation as it is shown. */
@@ -565,7 +618,11 @@ function between(before) {
 
 function makeSentence(translation) {
   const element = make("span");
-  if (!translation.pieces) return element.append(translation.text), element; // no attention is known
+  if (!translation.pieces) { // no attention is known
+    const { text, stable = 0 } = translation;
+    element.append(...(stable ? [make("span.stable", {}, text.slice(0, stable))] : []), text.slice(stable));
+    return element;
+  }
   for (const { segment, index, isWordLike } of wordsOf.segment(translation.text)) {
     if (!isWordLike) {
       element.append(segment);
@@ -636,7 +693,7 @@ async function openMenu(word) {
   word.ariaExpanded = true;
   let found;
   try {
-    found = await model.alternatives(translation, position, { n: 8, alignment: true, ...language() });
+    found = await model.alternatives(translation, position, { n: 8, alignment: true, ...language(translation) });
   } catch (error) {
     if (opener === word) closeMenu(), complain(error.message);
     return;
@@ -709,7 +766,7 @@ async function draw() {
   if (!attentionOf.has(translation)) attentionOf.set(translation, {});
   let attention;
   try {
-    attention = attentionOf.get(translation)[kind] ??= await model.attention(translation, { kind, ...language() });
+    attention = attentionOf.get(translation)[kind] ??= await model.attention(translation, { kind, ...language(translation) });
   } catch (error) {
     if (mine === drawing) picture.replaceChildren(make("p", {}, error.message));
     return;
@@ -777,7 +834,15 @@ function heatMap({ heads, weights, ...sides }, layer, head, room) {
 
 // ---- events ---------------------------------------------------------------------------------------------------------
 
-source.addEventListener("input", () => typed());
+source.addEventListener("input", ({ inputType }) => {
+  const isTyped = /^(insert(Text|Composition|Line|Paragraph)|delete)/.test(inputType);
+  caret = isTyped && IS_LIVE ? source.selectionEnd : undefined;
+  typed();
+});
+source.addEventListener("blur", () => {
+  edited = undefined;
+  shade();
+});
 for (const event of ["keyup", "click"]) source.addEventListener(event, () => {
   pictured = undefined;
   if ($("attention").open) draw();
@@ -797,8 +862,7 @@ $("upload").addEventListener("change", (event) => {
 });
 for (const id of ["from", "to"]) $(id).addEventListener("change", () => {
   if (served) return (id === "from" && showTargets()), chooseLanguages();
-  kept.clear();
-  chosen.clear();
+  forget();
   typed(0);
 });
 

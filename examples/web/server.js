@@ -3,6 +3,14 @@
 /** Returns the API key of an address that ends in #api_key=KEY. */
 const key = () => new URLSearchParams(location.hash.slice(1)).get("api_key");
 
+/** Returns the address of a WebSocket of the server. Parameters that are undefined are left out. */
+function socketAddress(path, parameters) {
+  const address = new URL(path, document.baseURI);
+  address.protocol = address.protocol.replace("http", "ws");
+  for (const [name, value] of Object.entries({ ...parameters, api_key: key() })) if (value) address.searchParams.set(name, value);
+  return address.href;
+}
+
 /** Asks the server and returns its answer. body is an object, which is sent as JSON, or a FormData. */
 async function ask(path, body, signal) {
   const how = body instanceof FormData ? { body } : { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
@@ -74,12 +82,25 @@ export class Server {
     }
   }
 
-  /** Returns the address of the WebSocket that takes sound. */
-  get listening() {
-    const address = new URL("listen?format=s16le&rate=16000", document.baseURI);
-    address.protocol = address.protocol.replace("http", "ws");
-    if (key()) address.searchParams.set("api_key", key());
-    return address.href;
+  /** Returns the address of the WebSocket that takes sound and sends its text, and its translation if the languages are known. */
+  listening({ source, target }) {
+    return socketAddress("listen?format=s16le&rate=16000", source === "auto" ? {} : { source, target });
+  }
+
+  /** Begins a text that is translated while it comes. show is called with each { source, stable_text, text, done }, and ended with
+   * an Error, or with undefined after finish. Returns what takes the text. */
+  live({ source, target }, show, ended) {
+    const socket = new WebSocket(socketAddress("live", { source, target })), waiting = [];
+    const send = (text) => (socket.readyState === WebSocket.CONNECTING ? waiting.push(text) : socket.readyState === WebSocket.OPEN && socket.send(text));
+    let wrong;
+    socket.onopen = () => waiting.splice(0).forEach(send);
+    socket.onmessage = ({ data }) => {
+      const line = JSON.parse(data);
+      if (line.error) wrong = line.error;
+      else show(line);
+    };
+    socket.onclose = ({ code, reason }) => ended(wrong || code !== 1000 ? new Error(wrong ?? (reason || "the connection to the server has ended")) : undefined);
+    return { feed: (text) => text && send(text), finish: () => send(""), close: () => { socket.onmessage = socket.onclose = null; socket.close(); } };
   }
 
   async memory() {

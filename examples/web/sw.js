@@ -1,6 +1,6 @@
 // Makes the page work offline: answers with the server's files, or with cached copies if there is no network.
 // page.js caches the models itself.
-const FILES = ["./", "index.html", "page.css", "page.js", "icon.svg", "server.js", "transformer.js", "worker.js", "transformer-simd.wasm",
+const FILES = ["./", "index.html", "page.css", "page.js", "icon.svg", "server.js", "transformer.js", "typing.js", "worker.js", "transformer-simd.wasm",
   "transformer.wasm", "models.json"];
 
 addEventListener("install", (event) => {

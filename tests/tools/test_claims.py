@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SKIPPED = {"build", ".git", "transformer_h.egg-info"}
 TEXTS = sorted(path for path in ROOT.rglob("*.md") if not SKIPPED & set(path.relative_to(ROOT).parts))
 README = (ROOT / "README.md").read_text()
-PICTURE, PICTURED = ROOT / "examples/web/page.png", ("index.html", "page.css")
+PICTURES, PICTURED = ("page.png", "captions.png"), ("index.html", "page.css")
 
 
 def anchor(title: str) -> str:
@@ -139,8 +139,10 @@ class Claims(unittest.TestCase):
                     self.assertEqual(data[-1:], b"\n", path)
 
     def test_the_picture_is_of_this_page(self):
-        self.assertIn(b"tEXtSource\0" + page_sources().encode(), PICTURE.read_bytes(),
-                      "the page has changed: run make test-web, look at build/web-screenshots/page.png, copy it to examples/web")
+        for name in PICTURES:
+            with self.subTest(name):
+                self.assertIn(b"tEXtSource\0" + page_sources().encode(), (ROOT / "examples/web" / name).read_bytes(),
+                              f"the page has changed: run make test-web, look at build/web-screenshots/{name}, copy it to examples/web")
 
 
 if __name__ == "__main__":
