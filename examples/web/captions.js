@@ -5,8 +5,10 @@ export class Captions {
   /** element gets the captions. languages are the codes of speech and translation. done(said, translation) is called with each text
       that has ended. */
   constructor(element, languages, done) {
-    Object.assign(this, { element, languages, done });
-    element.replaceChildren();
+    Object.assign(this, { languages, done });
+    // A box for each language, because a longer line of speech would otherwise move the translation beneath.
+    this.boxes = languages.map((lang) => Object.assign(document.createElement("div"), { lang, tabIndex: 0 }));
+    element.replaceChildren(...this.boxes);
     this.begin("");
   }
 
@@ -14,12 +16,12 @@ export class Captions {
       caption, because a sentence may end in stable words. Without a translation, all are in the same one. */
   begin(said) {
     Object.assign(this, { said, sure: 0, heard: "", stable: "", guess: "" });
-    this.pair = this.languages.map((lang) => Object.assign(document.createElement("p"), { lang, dir: "auto" }));
-    for (const paragraph of this.pair) {
-      const guess = Object.assign(document.createElement("span"), { className: "guess", ariaHidden: true }); // is not read aloud
-      paragraph.append("", guess);
-    }
-    this.element.append(...this.pair);
+    this.pair = this.boxes.map((box) => {
+      const paragraph = Object.assign(document.createElement("p"), { dir: "auto" });
+      paragraph.append("", Object.assign(document.createElement("span"), { className: "guess", ariaHidden: true })); // is not read aloud
+      box.append(paragraph);
+      return paragraph;
+    });
     this.show();
   }
 
@@ -48,16 +50,15 @@ export class Captions {
   }
 
   show() {
-    const { element } = this, isAtEnd = element.scrollTop + element.clientHeight >= element.scrollHeight - 40;
     const speech = [this.said.slice(0, this.sure), this.said.slice(this.sure) + this.heard];
     [speech, [this.stable, this.guess]].forEach(([stable, guess], i) => {
       const paragraph = this.pair[i];
       if (!paragraph) return;
+      const box = this.boxes[i], isAtEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 60;
       const [words, rest] = paragraph.childNodes;
       if (words.data !== stable) words.data = stable;
       if (rest.textContent !== guess) rest.textContent = guess;
-      paragraph.style.minHeight = `${paragraph.offsetHeight}px`; // so a guess that becomes shorter moves no line beneath
+      if (isAtEnd) box.scrollTop = box.scrollHeight; // a reader who has scrolled up stays there
     });
-    if (isAtEnd) element.scrollTop = element.scrollHeight; // a reader who has scrolled up stays there
   }
 }

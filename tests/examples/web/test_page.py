@@ -346,11 +346,13 @@ RANDOM = ROOT / "tests/data/transcribe/whisper.safetensors"  # random weights
 NOISE = ROOT / "tests/data/transcribe/noise.wav"
 REAL = ROOT / "build/whisper"  # make test-whisper puts models and clips there
 # A random model writes random text, which the limits of the defaults would leave out.
-# Notes what the captions show, with each change: of each paragraph where it begins, its stable words and those that may change.
+# Notes what the captions show, with each change: of each language and paragraph where it begins, its stable words and those that may
+# change.
 NOTED = """globalThis.shown = [];
 addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
-    const seen = [...document.querySelectorAll("#captions p:not(.guess)")].map((p) => [p.offsetTop, p.firstChild.data, p.lastChild.textContent]);
-    if (seen.length) shown.push(seen);
+    const seen = [...document.querySelectorAll("#captions div")].map((box) =>
+        [...box.children].map((p) => [p.offsetTop, p.firstChild.data, p.lastChild.textContent]));
+    if (seen.length === 2) shown.push(seen);
 }).observe(document.getElementById("captions"), { subtree: true, childList: true, characterData: true }));"""
 LOOSE = NOTED + """globalThis.WebSocket = class extends WebSocket {
     constructor(address) { super(`${address}&log_prob=0&compression=0`); }
@@ -390,6 +392,9 @@ class Spoken:
     def stop(self):
         """Presses again, and waits until the server has sent the rest. Returns the stable text."""
         self.button.click()
+        return self.ended()
+
+    def ended(self):
         expect(self.button).to_have_attribute("aria-pressed", "false", timeout=300000)
         expect(self.captions).to_be_hidden()
         expect(self.page.locator("#message")).to_be_hidden()
@@ -402,14 +407,14 @@ class Spoken:
     def check_captions(self):
         """Compares the captions with the messages. No stable word has changed or moved."""
         shown = self.page.evaluate("shown")
-        assert len(shown) > 3 and any(guess for seen in shown for _, _, guess in seen)
+        assert len(shown) > 3 and any(guess for seen in shown for box in seen for _, _, guess in box)
         for before, after in zip(shown, shown[1:]):
-            assert len(before) <= len(after)
-            for (top, stable, _), (now, longer, _) in zip(before, after):
-                assert top == now and longer.startswith(stable), (stable, longer)
-        captions = [stable.strip() for _, stable, guess in shown[-1]]
-        pairs = [pair for pair in zip(captions[::2], captions[1::2]) if pair[0]]
-        assert pairs == self.translated()
+            for earlier, later in zip(before, after):
+                assert len(earlier) <= len(later)
+                for (top, stable, _), (now, longer, _) in zip(earlier, later):
+                    assert top == now and longer.startswith(stable), (stable, longer)
+        speech, translations = ([stable.strip() for _, stable, _ in box] for box in shown[-1])
+        assert [pair for pair in zip(speech, translations) if pair[0]] == self.translated()
 
     def refused(self, message):
         """Presses, and waits for the message that says why nothing is heard."""
@@ -523,15 +528,18 @@ def test_captions_of_german_speech(speaking):
     with serving(5087, f"de:en={MODELS['de']}", "--speech", model) as at:
         one = speaking(clip, at, script=NOTED)
         one.press()
-        frames = 0
-        while sum(map(len, one.sent)) < 2 * 16000 * 12:  # 12 s: the file has 10 s
-            one.page.wait_for_timeout(500)
+        frames, is_over = 0, False
+        while one.button.get_attribute("aria-pressed") == "true":
+            if not is_over and sum(map(len, one.sent)) > 2 * 16000 * 12:  # 12 s: the file has 10 s
+                one.button.click()
+                is_over = True
+            one.page.wait_for_timeout(300)
             one.page.screenshot(path=PICTURES / f"15-captions-{frames:02}.png")
             frames += 1
-            words = [len(text.split()) for _, *texts in one.page.evaluate("shown.at(-1) ?? []")[-2:] for text in texts]
-            if len(words) == 4 and min(words) > 1:  # words that stay and words that may change, in both languages
-                one.page.screenshot(path=PICTURES / "captions.png", clip={"x": 0, "y": 0, "width": 960, "height": 480})
-        said = one.stop()
+            words = [len(text.split()) for box in one.page.evaluate("shown.at(-1) ?? []") for text in box[-1][1:]]
+            if len(words) == 4 and min(words) > 0 and sum(words) > 8:  # words that stay and words that may change, in both languages
+                one.page.screenshot(path=PICTURES / "captions.png", clip={"x": 0, "y": 0, "width": 960, "height": 600})
+        said = one.ended()
         one.check_captions()
     sign_picture(PICTURES / "captions.png")
     assert len(said.split()) > 10 and all(text for _, text in one.translated())
