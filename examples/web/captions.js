@@ -58,6 +58,7 @@ export class Captions {
       const [words, rest] = paragraph.childNodes;
       if (words.data !== stable) words.data = stable;
       if (rest.textContent !== guess) rest.textContent = guess;
+      paragraph.style.minHeight = `${paragraph.offsetHeight}px`; // so a guess that becomes shorter does not scroll the words back
       if (isAtEnd) box.scrollTop = box.scrollHeight; // a reader who has scrolled up stays there
     });
   }
