@@ -66,13 +66,12 @@ test-python: all build/decode $(ORACLES)
 ## make test-oldest    converter and package with the lowest versions they allow, by each Python that is here
 test-oldest: all build/decode
 	sh tests/oldest.sh $(CACHE)
-# What the READMEs show of PyTorch, export, the recipe of canary.py and the toy run whole. With SLICE=n the others run a
-# seventh of their tests. The models are small: several threads of PyTorch would only wait for each other.
+# What the READMEs show of PyTorch, export and the toy run whole. With SLICE=n the others run a seventh of their tests. The models are small: several threads of PyTorch would only wait for each other.
 TORCH_FIRST = test_readme_torch
 TORCH_SLICED = $(filter-out $(TORCH_FIRST),$(basename $(notdir $(shell grep -lE '^ *import torch( |$$)' tests/tools/test_*.py))))
 ## make test-torch     the tests that compare with PyTorch and transformers (gigabytes); SLICE=1: a seventh of most
-test-torch: all build/decode build/moonshine build/test_modules build/test_sources python-package for-torch toy
-	PYTHONPATH=build/python:tests SLICE= OMP_NUM_THREADS=1 $(PYTHON) -W ignore -m pytest -q -rs -p no:cacheprovider -p pytest_slices tools/python/tests/test_export.py tools/python/tests/test_canary.py
+test-torch: all build/decode build/fast_conformer build/moonshine build/test_modules build/test_sources python-package for-torch toy
+	PYTHONPATH=build/python:tests SLICE= OMP_NUM_THREADS=1 $(PYTHON) -W ignore -m pytest -q -rs -p no:cacheprovider -p pytest_slices tools/python/tests/test_export.py
 	PYTHONPATH=build/python SLICE= OMP_NUM_THREADS=1 $(PYTHON) -W ignore tests/run.py $(TORCH_FIRST)
 	OMP_NUM_THREADS=1 $(PYTHON) -W ignore tests/run.py $(TORCH_SLICED)
 	$(PYTHON) tests/compare/compare_byte_bpe.py --passes 0

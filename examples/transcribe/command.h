@@ -16,7 +16,9 @@ static int32_t threads = 1, n_workers = 1;
 static option_entry table[] = {
     {"Writes what is spoken in a sound file.\n\n"
      "  transcribe MODEL SOUND ... [options]\n\n"
-     "MODEL is a Whisper or Moonshine model of tools/convert.py, a file or a name such as\n"
+     "MODEL is a Whisper, Moonshine, Canary or Cohere Transcribe model of tools/convert.py, a file "
+     "or\n"
+     "a name such as\n"
      "whisper-base: whisper-base.safetensors in a folder of $TRANSFORMER_MODELS, where\n"
      "`transformer-model get whisper-base` writes, or beside the program. SOUND is a WAV file, or "
      "- for\n"
@@ -35,9 +37,12 @@ static option_entry table[] = {
     {"-o, --output", "FILE", OPTION_PATH, &output_path, 0, 0, 0,
      "writes there, not to standard output; a folder gets a file\nfor each sound"},
     {"--language", "CODE", OPTION_PATH, &asked.language, 0, 0, 0,
-     "en, de ...; auto (default): the model detects it"},
+     "en, de ...; auto (default): the model detects it (Canary and\nCohere do not)"},
+    {"--to", "CODE", OPTION_PATH, &asked.to, 0, 0, 0,
+     "the language of the text (default: the one that is spoken):\nany that Canary knows; Whisper "
+     "writes en alone"},
     {"--task", "TASK", OPTION_PATH, &task, 0, 0, 0,
-     "transcribe (default), or translate: into English"},
+     "transcribe (default), or translate: as --to en"},
     {"--format", "FORM", OPTION_PATH, &form, 0, 0, 0,
      "text (default), srt, vtt or json (a line for each segment)"},
     {"--timestamps", NULL, OPTION_FLAG, &with_times, 0, 0, 0,
@@ -46,6 +51,8 @@ static option_entry table[] = {
      "the time of each word; as text, a line for each word"},
     {"--no-times", NULL, OPTION_FLAG, &asked.decoding.without_times, 0, 0, 0,
      "the model writes no times: one segment for each window"},
+    {"--no-punctuation", NULL, OPTION_FLAG, &asked.no_punctuation, 0, 0, 0,
+     "Canary, Cohere: a text of small letters without punctuation"},
     {"--beam", "N", OPTION_INTEGER, &asked.decoding.beam, 1, 64, 0,
      "hypotheses of the search at temperature 0 (default 5; 1: greedy)"},
     {"--temperature", "LIST", OPTION_PATH, &temperatures, 0, 0, 0,

@@ -179,12 +179,9 @@ static int32_t moonshine_most(const moonshine *m, int64_t n) {
 static tfm_status moonshine_hear(moonshine *m, speech *s, whisper *w, float *samples, int64_t n,
                                  whisper_text *heard, tfm_error *err) {
     tfm_request request;
-    tfm_decode_options o;
     tfm_tensor rows;
-    tfm_result r;
-    int32_t running = 1;
     tfm_status status;
-    memset(&o, 0, sizeof o), memset(&request, 0, sizeof request), memset(heard, 0, sizeof *heard);
+    memset(&request, 0, sizeof request), memset(heard, 0, sizeof *heard);
     heard->no_speech = -1;
     if (n > MOONSHINE_SAMPLES) n = MOONSHINE_SAMPLES;
     if (m->kind == MOONSHINE_WHOLE) {
@@ -195,22 +192,7 @@ static tfm_status moonshine_hear(moonshine *m, speech *s, whisper *w, float *sam
         request.memory = &rows;
     }
     if (status != TFM_OK || rows.dims[0] < 1) return status;
-    o.max_length = moonshine_most(m, n);
-    if (w->options.beam > 1) o.beam = o.n_best = w->options.beam, o.length_penalty = 1;
-    o.stop = TFM_STOP_EARLY_FALSE;
-    status = tfm_session_start(w->session, &request, 1, &o, err);
-    while (status == TFM_OK && running && !whisper_is_stopped(w))
-        status = tfm_session_step(w->session, &running, err);
-    if (status != TFM_OK || whisper_is_stopped(w)) return status;
-    status = tfm_result_get(w->session, 0, 0, &r, err);
-    if (status != TFM_OK) return status;
-    heard->n = r.length < WHISPER_TOKENS ? r.length : (int)WHISPER_TOKENS;
-    heard->log_prob = r.log_probability / (r.length + 1);
-    memcpy(heard->ids, r.ids, (size_t)heard->n * sizeof *r.ids);
-    status = whisper_spell(w, heard->ids, heard->n, err);
-    if (status == TFM_OK)
-        heard->compression = compression_ratio(w->text + strspn(w->text, " "), w->chains);
-    return status;
+    return whisper_write(w, &request, moonshine_most(m, n), heard, err);
 }
 
 #endif

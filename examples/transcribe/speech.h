@@ -26,14 +26,15 @@ enum {
     SPEECH_POSITIONS = 50 * SPEECH_SECONDS, /* that the encoder makes of them */
     SPEECH_HOP = 160,                       /* samples from one frame to the next */
     SPEECH_SPAN = 400,                      /* samples that a frame sees */
-    SPEECH_BINS = 201                       /* frequencies of a frame, 0 to 8 kHz */
+    SPEECH_BINS = 201,                      /* frequencies of a frame, 0 to 8 kHz */
+    SPEECH_LINEAR = -1                      /* of speech_product: no activation */
 };
 
 typedef struct speech {
-    int32_t mels, width;               /* of a frame: mel bins; of an embedding: d_model */
-    tfm_linear_weights waves, filters; /* [2 * 201, 400], the window in it; [mels, 201] */
+    int32_t bins, mels, width;         /* of a frame: SPEECH_BINS, mel bins; of an embedding */
+    tfm_linear_weights waves, filters; /* [2 * bins, 400], the window in it; [mels, bins] */
     tfm_linear_weights layers[2];      /* convolutions: [width, 3 * mels], [width, 3 * width] */
-    float *spectrum, *padded, *middle; /* [3000, 402]; [3002, mels or width], zeros around */
+    float *spectrum, *padded, *middle; /* [3000, 2 * bins]; [3002, mels or width], zeros around */
     const tfm_parallel *parallel;      /* NULL: the calling thread computes all */
     int32_t threads;
 } speech;
@@ -62,30 +63,44 @@ static tfm_status speech_read(const tfm_safetensors *file, const char *name, int
     return out->data ? tfm_safetensors_read(file, i, TFM_DTYPE_F32, out->data, err) : TFM_E_MEMORY;
 }
 
-/* Fills in the Fourier transform with Hann's window, and Slaney's mel filters: triangles of equal
-   area between points that are linear in frequency up to 1 kHz and logarithmic above. */
-static void speech_make_tables(float *waves, float *filters, int32_t mels) {
+/* Fills in the Fourier transform to bins frequencies, with a window of Hann that has the period
+   given, and Slaney's mel filters: triangles of equal area between points that are linear in
+   frequency up to 1 kHz and logarithmic above. */
+static void speech_make_tables(float *waves, float *filters, int32_t mels, int32_t bins,
+                               int32_t period) {
     const double pi = 3.14159265358979323846, top = 45.245640471924965; /* 8 kHz in mel */
     double edge[3];
-    int32_t k, n, m;
-    for (k = 0; k < SPEECH_BINS; k++)
+    int32_t size = 2 * (bins - 1), k, n, m;
+    for (k = 0; k < bins; k++)
         for (n = 0; n < SPEECH_SPAN; n++) {
-            double window = 0.5 - 0.5 * cos(2 * pi * n / (int)SPEECH_SPAN);
-            double angle = 2 * pi * (k * n % SPEECH_SPAN) / (int)SPEECH_SPAN;
+            double window = 0.5 - 0.5 * cos(2 * pi * n / period);
+            double angle = 2 * pi * (k * n % size) / size;
             waves[k * SPEECH_SPAN + n] = (float)(window * cos(angle));
-            waves[(SPEECH_BINS + k) * SPEECH_SPAN + n] = (float)(window * sin(angle));
+            waves[(bins + k) * SPEECH_SPAN + n] = (float)(window * sin(angle));
         }
     for (m = 0; m < mels; m++) {
         for (k = 0; k < 3; k++) {
             double mel = (m + k) * top / (mels + 1);
             edge[k] = mel < 15 ? mel * 200 / 3 : 1000 * exp(log(6.4) / 27 * (mel - 15));
         }
-        for (k = 0; k < SPEECH_BINS; k++) {
-            double f = 8000.0 * k / (SPEECH_BINS - 1), rise = (f - edge[0]) / (edge[1] - edge[0]);
+        for (k = 0; k < bins; k++) {
+            double f = 8000.0 * k / (bins - 1), rise = (f - edge[0]) / (edge[1] - edge[0]);
             double height = fmax(0, fmin(rise, (edge[2] - f) / (edge[2] - edge[1])));
-            filters[m * SPEECH_BINS + k] = (float)(height * 2 / (edge[2] - edge[0]));
+            filters[m * bins + k] = (float)(height * 2 / (edge[2] - edge[0]));
         }
     }
+}
+
+/* Makes the tables of speech_power, and room for frames at once. */
+static tfm_status speech_make_spectrum(speech *s, int32_t bins, int32_t period, int32_t frames) {
+    float *waves = speech_zeros(bins * 2 * SPEECH_SPAN), *filters = speech_zeros(bins * s->mels);
+    s->bins = bins;
+    s->waves.weight = tfm_tensor_2d(waves, TFM_DTYPE_F32, 2 * bins, SPEECH_SPAN);
+    s->filters.weight = tfm_tensor_2d(filters, TFM_DTYPE_F32, s->mels, bins);
+    s->spectrum = speech_zeros((int64_t)frames * 2 * bins);
+    if (!waves || !filters || !s->spectrum) return TFM_E_MEMORY;
+    speech_make_tables(waves, filters, s->mels, bins, period);
+    return TFM_OK;
 }
 
 static void speech_free(speech *s) {
@@ -100,7 +115,7 @@ static void speech_free(speech *s) {
 static tfm_status speech_load(speech *s, const tfm_safetensors *file, tfm_error *err) {
     static const char *const names[] = {"extra.conv1.weight", "extra.conv1.bias",
                                         "extra.conv2.weight", "extra.conv2.bias"};
-    int32_t sizes[3] = {-1, 3, -1}, bins = SPEECH_BINS, frames = SPEECH_FRAMES, i;
+    int32_t sizes[3] = {-1, 3, -1}, frames = SPEECH_FRAMES, i;
     tfm_status status = TFM_OK;
     memset(s, 0, sizeof *s);
     for (i = 0; i < 4 && status == TFM_OK; i++) {
@@ -115,15 +130,10 @@ static tfm_status speech_load(speech *s, const tfm_safetensors *file, tfm_error 
         }
     }
     if (status == TFM_OK) {
-        float *waves = speech_zeros(bins * 2 * SPEECH_SPAN);
-        float *filters = speech_zeros(bins * s->mels);
-        s->waves.weight = tfm_tensor_2d(waves, TFM_DTYPE_F32, 2 * bins, SPEECH_SPAN);
-        s->filters.weight = tfm_tensor_2d(filters, TFM_DTYPE_F32, s->mels, bins);
-        s->spectrum = speech_zeros(frames * 2 * bins);
+        status = speech_make_spectrum(s, SPEECH_BINS, SPEECH_SPAN, frames);
         s->padded = speech_zeros((int64_t)(frames + 2) * s->mels);
         s->middle = speech_zeros((int64_t)(frames + 2) * s->width);
-        if (!waves || !filters || !s->spectrum || !s->padded || !s->middle) status = TFM_E_MEMORY;
-        else speech_make_tables(waves, filters, s->mels);
+        if (!s->padded || !s->middle) status = TFM_E_MEMORY;
     }
     if (status == TFM_E_MEMORY) snprintf(err->text, sizeof err->text, "no memory for the sound");
     if (status != TFM_OK) speech_free(s);
@@ -134,7 +144,7 @@ static tfm_status speech_load(speech *s, const tfm_safetensors *file, tfm_error 
 typedef struct speech_task {
     tfm_tensor y, x; /* [rows, n] and [rows, columns] */
     const tfm_linear_weights *w;
-    int32_t parts;
+    int32_t parts, activation;
     tfm_status status; /* of part 0; the others would fail for the same reason */
     tfm_error err;
 } speech_task;
@@ -150,20 +160,21 @@ static void speech_part(void *context, int32_t part) {
     y.data = (float *)y.data + at * y.strides[0];
     x.data = (float *)x.data + at * x.strides[0];
     status = tfm_linear(&y, &x, t->w, &err);
-    if (status == TFM_OK && t->w->bias.data)
-        status = tfm_activate(&y, &y, TFM_ACTIVATION_GELU, &err);
+    if (status == TFM_OK && t->activation >= 0)
+        status = tfm_activate(&y, &y, (tfm_activation)t->activation, &err);
     if (part == 0) t->status = status, t->err = err;
 }
 
-/* Computes out [rows, n] = x w^T, or GELU(x w^T + bias) if there is a bias. Row i of x begins at
-   x + i * stride. */
-static tfm_status speech_linear(speech *s, float *out, int64_t rows, float *x, int64_t stride,
-                                const tfm_linear_weights *w, tfm_error *err) {
+/* Computes out [rows, n] = activation(x w^T + bias), or without an activation (SPEECH_LINEAR). Row
+   i of x begins at x + i * stride. */
+static tfm_status speech_product(speech *s, float *out, int64_t rows, float *x, int64_t stride,
+                                 const tfm_linear_weights *w, int activation, tfm_error *err) {
     const int64_t *sizes = w->weight.dims;
     speech_task t = {tfm_tensor_2d(out, TFM_DTYPE_F32, rows, sizes[0]),
                      tfm_tensor_2d(x, TFM_DTYPE_F32, rows, sizes[1]),
                      w,
                      1,
+                     activation,
                      TFM_OK,
                      {TFM_OK, ""}};
     t.x.strides[0] = stride;
@@ -174,20 +185,34 @@ static tfm_status speech_linear(speech *s, float *out, int64_t rows, float *x, i
     return t.status;
 }
 
-/* Computes the logarithmic mel spectrum [frames, mels] of at most SPEECH_FRAMES frames. Frame i
-   sees samples 160 i to 160 i + 399: the sound's from 160 i - 200 on. Raises *loudest to the
-   largest. */
-static tfm_status speech_mel(speech *s, float *samples, int64_t frames, float *mel, float *loudest,
-                             tfm_error *err) {
-    int64_t bins = SPEECH_BINS, M = s->mels, i, k;
+/* Computes out [rows, n] = x w^T, or GELU(x w^T + bias) if there is a bias. */
+static tfm_status speech_linear(speech *s, float *out, int64_t rows, float *x, int64_t stride,
+                                const tfm_linear_weights *w, tfm_error *err) {
+    return speech_product(s, out, rows, x, stride, w,
+                          w->bias.data ? (int)TFM_ACTIVATION_GELU : (int)SPEECH_LINEAR, err);
+}
+
+/* Computes the mel spectrum [frames, mels] of as many frames as the tables have room for. Frame i
+   sees samples 160 i to 160 i + 399: the sound's from 160 i - 200 on. */
+static tfm_status speech_power(speech *s, float *samples, int64_t frames, float *mel,
+                               tfm_error *err) {
+    int64_t bins = s->bins, i, k;
     tfm_status status = speech_linear(s, s->spectrum, frames, samples, SPEECH_HOP, &s->waves, err);
     for (i = 0; i < frames && status == TFM_OK; i++)
         for (k = 0; k < bins; k++) { /* the power takes the place of the real part */
             float *re = s->spectrum + i * 2 * bins + k, im = re[bins];
             *re = *re * *re + im * im;
         }
-    if (status == TFM_OK)
-        status = speech_linear(s, mel, frames, s->spectrum, 2 * bins, &s->filters, err);
+    if (status != TFM_OK) return status;
+    return speech_linear(s, mel, frames, s->spectrum, 2 * bins, &s->filters, err);
+}
+
+/* Computes the logarithmic mel spectrum [frames, mels] of at most SPEECH_FRAMES frames. Raises
+   *loudest to the largest. */
+static tfm_status speech_mel(speech *s, float *samples, int64_t frames, float *mel, float *loudest,
+                             tfm_error *err) {
+    int64_t M = s->mels, i;
+    tfm_status status = speech_power(s, samples, frames, mel, err);
     for (i = 0; i < frames * M && status == TFM_OK; i++) {
         mel[i] = log10f(mel[i] > 1e-10f ? mel[i] : 1e-10f);
         if (mel[i] > *loudest) *loudest = mel[i];

@@ -18,7 +18,7 @@ static tfm_status transcriber_survey(transcriber **all, int n, tfm_error *err) {
     while ((size = track_frames(&t, at, SPEECH_FRAMES)) > 0 || at == 0) {
         if (size < 0) break;
         if (size < SPEECH_FRAMES) size++; /* of the silence after the end */
-        if (!h->m.kind)
+        if (transcriber_is_whisper(h))
             status =
                 speech_mel(&h->s, t.x + at * SPEECH_HOP - t.first, size, h->mel, &h->loudest, err);
         for (i = 0; n > 1 && i < size - SURVEY_QUIET; i += SURVEY_QUIET) {

@@ -112,7 +112,9 @@ static const tfm_parallel helpers = {run_parts, NULL};
 static void warn_of_language(const job *j) {
     static int warned;
     const whisper_text *heard = &j->h.heard;
-    if (j->number || tfm_model_config(model)->n_languages || warned || j->h.m.kind) return;
+    if (j->number || tfm_model_config(model)->n_languages || warned ||
+        !transcriber_is_whisper(&j->h))
+        return;
     if (!j->h.n && !j->h.made_up) return;
     if (heard->temperature == 0 && heard->log_prob > ENGLISH_LOG_PROB) return;
     warned = 1;

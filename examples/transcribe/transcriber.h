@@ -28,6 +28,7 @@
 #include "words.h"
 #include "guard.h"
 #include "moonshine.h"
+#include "canary.h"
 
 enum { TRANSCRIBER_SILENCE = 300 }; /* frames of 10 ms */
 enum { TRANSCRIBER_LIVE = 0, TRANSCRIBER_DRAFT = 8 };
@@ -37,11 +38,13 @@ typedef struct transcriber_options {
     /* Here compression 0, log_prob 0 and no_speech 1 mean no limit. */
     whisper_options decoding;
     const char *language; /* a code, or "auto" */
+    const char *to;       /* the language of the text, as a code; NULL: the one that is spoken */
     const char *prompt;   /* text as if heard before the sound */
     tfm_text own_words;   /* lines (own_words.h); data NULL: none */
     voice_options voice;  /* for models that have a voice detector */
     double silence;       /* dB, for the others; 0: everything is heard, without guard.h */
     int with_words, no_previous;
+    int no_punctuation; /* of Canary and Cohere */
 } transcriber_options;
 
 typedef struct transcriber {
@@ -49,6 +52,7 @@ typedef struct transcriber {
     speech s;
     int is_int8; /* the weights are int8 */
     moonshine m; /* of Moonshine: then s has threads alone, and w the session and the text */
+    canary c;    /* of Canary and Cohere: then s makes the spectrum, and w is as for Moonshine */
     vad net;
     track t;
     transcriber_options o;
@@ -95,11 +99,22 @@ static tfm_status transcriber_fail(tfm_error *err, tfm_status status, const char
 static void transcriber_free(transcriber *h) {
     track_close(&h->t);
     speech_free(&h->s), vad_free(&h->net), guard_free(&h->g), moonshine_free(&h->m);
+    canary_free(&h->c);
     tfm_session_free(h->w.session);
     own_words_free(&h->w.own);
     free(h->w.text), free(h->w.chains), free(h->spoken), free(h->mel), free(h->embeddings),
         free(h->segments), free(h->found);
     memset(h, 0, sizeof *h);
+}
+
+/* Returns whether the model is Whisper: it has windows of a fixed size, times and a history. */
+static int transcriber_is_whisper(const transcriber *h) {
+    return !h->m.kind && !canary_is_there(&h->c);
+}
+
+/* Returns how many frames are heard at once, at most. */
+static int64_t transcriber_window(const transcriber *h) {
+    return canary_is_there(&h->c) ? h->c.f.frames : (int)SPEECH_FRAMES;
 }
 
 /* Loads from the model file what hears. beam is the most hypotheses and samples of any sound, or
@@ -128,21 +143,25 @@ static tfm_status transcriber_load(transcriber *h, const tfm_model *model,
                                 "Whisper model from tools/convert.py)",
                                 "");
     err->text[0] = 0;
-    if (beam == TRANSCRIBER_LIVE && moonshine_find(file) == MOONSHINE_WHOLE)
+    if (beam == TRANSCRIBER_LIVE &&
+        (conformer_is_in(file) || moonshine_find(file) == MOONSHINE_WHOLE))
         return transcriber_fail(
             err, TFM_E_ARGUMENT,
-            "the model is Moonshine, which hears whole utterances: live text needs "
-            "Moonshine streaming or Whisper",
-            "");
+            conformer_is_in(file) ? "the model is Canary or Cohere Transcribe"
+                                  : "the model is Moonshine",
+            ", which hears whole utterances: live text needs Moonshine streaming or Whisper");
     status = vad_load(&h->net, file, err);
-    if (status == TFM_OK && moonshine_find(file) != MOONSHINE_NONE) {
+    if (status == TFM_OK && conformer_is_in(file)) {
+        status = canary_load(&h->c, &h->s, file, model, &limits, err);
+        if (status == TFM_OK) status = whisper_load_text(&h->w, model, err);
+    } else if (status == TFM_OK && moonshine_find(file) != MOONSHINE_NONE) {
         status = moonshine_load(&h->m, file, model, &limits, err);
         if (status == TFM_OK) status = whisper_load_text(&h->w, model, err);
     } else if (status == TFM_OK) {
         status = speech_load(&h->s, file, err);
         if (status == TFM_OK) status = whisper_load(&h->w, file, model, err);
     }
-    if (status == TFM_OK && !h->m.kind &&
+    if (status == TFM_OK && transcriber_is_whisper(h) &&
         (h->s.width != c->d_input || c->max_source_positions < SPEECH_POSITIONS ||
          c->max_target_positions < WHISPER_TOKENS))
         status =
@@ -191,22 +210,54 @@ static tfm_status transcriber_open(const transcriber *h, track *t, tfm_error *er
     return transcriber_fail(err, TFM_E_IO, name, why);
 }
 
-/* Refuses options that Moonshine has nothing for. */
-static tfm_status transcriber_check_moonshine(const transcriber_options *o, int is_auto,
-                                              tfm_error *err) {
-    const char *option = o->decoding.is_translation  ? "task translate"
-                         : !is_auto                  ? "language"
-                         : *o->prompt                ? "prompt"
-                         : o->own_words.data         ? "own words"
-                         : o->with_words             ? "words"
-                         : o->decoding.without_times ? "no_times"
-                                                     : NULL;
+/* Refuses options that Moonshine has nothing for, and some of them Canary and Cohere. */
+static tfm_status transcriber_check_whole(const transcriber *h, int is_auto, tfm_error *err) {
+    const transcriber_options *o = &h->o;
+    int is_moonshine = h->m.kind != MOONSHINE_NONE;
+    const char *option = is_moonshine && o->decoding.is_translation ? "task translate"
+                         : is_moonshine && !is_auto                 ? "language"
+                         : is_moonshine && o->to                    ? "to"
+                         : is_moonshine && o->no_punctuation        ? "no_punctuation"
+                         : *o->prompt                               ? "prompt"
+                         : o->own_words.data                        ? "own words"
+                         : o->with_words                            ? "words"
+                         : o->decoding.without_times                ? "no_times"
+                                                                    : NULL;
     if (!option) return TFM_OK;
     snprintf(err->text, sizeof err->text,
-             "the model is Moonshine: it writes the text of its own language alone, without prompt "
-             "and times of words. Leave out '%s', or use a Whisper model",
+             "the model is %s, without prompt and times of words. Leave out '%s', or use a Whisper "
+             "model",
+             is_moonshine ? "Moonshine: it writes the text of its own language alone"
+                          : "Canary or Cohere Transcribe: it writes a text",
              option);
     return err->status = TFM_E_ARGUMENT;
+}
+
+/* Takes the languages of Canary's prompt. The model cannot tell which one is spoken. */
+static tfm_status transcriber_set_canary(transcriber *h, int is_auto, tfm_error *err) {
+    const tfm_config *c = tfm_model_config(h->w.model);
+    const char *from = h->o.language, *to = h->o.to;
+    tfm_status status = transcriber_check_whole(h, is_auto, err);
+    if (status != TFM_OK) return status;
+    if (h->o.decoding.is_translation && to && strcmp(to, "en") != 0)
+        return transcriber_fail(err, TFM_E_ARGUMENT,
+                                "the task translate is into English, and not into ", to);
+    if (h->o.decoding.is_translation) to = "en";
+    if (is_auto && c->n_languages == 1) from = c->languages[0].code;
+    else if (is_auto)
+        return transcriber_fail(err, TFM_E_ARGUMENT,
+                                "the model does not detect which language is spoken: name it with "
+                                "the option 'language', such as ",
+                                c->n_languages ? c->languages[0].code : "en");
+    if (!to) to = from;
+    if (strcmp(to, from) != 0 && !canary_has(&h->c, CANARY_TARGET))
+        return transcriber_fail(err, TFM_E_ARGUMENT,
+                                "the model writes the language that it hears, and no ", to);
+    h->c.is_plain = h->o.no_punctuation;
+    status = tfm_language_find(h->w.model, from, &h->c.source, err);
+    if (status == TFM_OK) status = tfm_language_find(h->w.model, to, &h->c.target, err);
+    h->w.language = h->c.source;
+    return status;
 }
 
 /* Takes the options of the next sound, and forgets the last one. What their pointers point to has
@@ -227,7 +278,19 @@ static tfm_status transcriber_set(transcriber *h, const transcriber_options *opt
     h->from = h->seek = h->began = 0, h->to = INT64_MAX / SPEECH_HOP / 2;
     h->loudest = -INFINITY, h->last_end = h->duration = 0;
     h->n = h->n_history = h->w.language = 0, h->ended = 1;
-    if (h->m.kind) return transcriber_check_moonshine(options, is_auto, err);
+    if (h->m.kind) return transcriber_check_whole(h, is_auto, err);
+    if (canary_is_there(&h->c)) return transcriber_set_canary(h, is_auto, err);
+    if (options->no_punctuation)
+        return transcriber_fail(err, TFM_E_ARGUMENT,
+                                "the model is Whisper, which decides by itself about punctuation",
+                                "");
+    if (options->to && strcmp(options->to, "en") == 0 && strcmp(options->language, "en") != 0)
+        w->is_translation = 1;
+    else if (options->to && strcmp(options->to, options->language) != 0)
+        return transcriber_fail(err, TFM_E_ARGUMENT,
+                                "the model is Whisper, which writes the language that it hears, or "
+                                "English, and no ",
+                                options->to);
     if (c->n_languages && !is_auto)
         status = tfm_language_find(h->w.model, options->language, &h->w.language, err);
     if (!c->n_languages && (w->is_translation || !(is_auto || !strcmp(options->language, "en"))))
@@ -289,7 +352,7 @@ static tfm_status transcriber_next(transcriber *h, tfm_error *err) {
     tfm_status status;
     err->text[0] = 0, h->n = 0;
     while (!h->ended && h->seek < h->to && !whisper_is_stopped(&h->w) &&
-           (size = track_frames(&h->t, h->seek, SPEECH_FRAMES)) != 0) {
+           (size = track_frames(&h->t, h->seek, transcriber_window(h))) != 0) {
         if (size < 0) return transcriber_fail(err, TFM_E_IO, h->t.fault, "");
         if (size > h->to - h->seek) size = h->to - h->seek;
         for (i = 0; h->o.silence < 0 && !h->t.parts.net && i < size &&
@@ -300,7 +363,7 @@ static tfm_status transcriber_next(transcriber *h, tfm_error *err) {
             continue;
         }
         h->began = h->seek, status = TFM_OK;
-        if (h->m.kind) return transcriber_utter(h, size, err);
+        if (!transcriber_is_whisper(h)) return transcriber_utter(h, size, err);
         if (!h->g.silence && transcriber_is_guarded(h))
             status = guard_learn(&h->g, &h->w, &h->s, h->mel, h->embeddings, err);
         if (status == TFM_OK) status = transcriber_encode(h, size, err);

@@ -303,6 +303,32 @@ static tfm_status whisper_hear(whisper *w, const tfm_tensor *memory, const int32
     return status;
 }
 
+/* Writes the text of a request as it comes: without times, attempts and a probe of silence. For
+   models that have none of these. */
+static tfm_status whisper_write(whisper *w, const tfm_request *request, int32_t max_length,
+                                whisper_text *heard, tfm_error *err) {
+    tfm_decode_options o;
+    tfm_result r;
+    int32_t running = 1;
+    tfm_status status;
+    memset(&o, 0, sizeof o);
+    o.max_length = max_length, o.stop = TFM_STOP_EARLY_FALSE;
+    if (w->options.beam > 1) o.beam = o.n_best = w->options.beam, o.length_penalty = 1;
+    status = tfm_session_start(w->session, request, 1, &o, err);
+    while (status == TFM_OK && running && !whisper_is_stopped(w))
+        status = tfm_session_step(w->session, &running, err);
+    if (status != TFM_OK || whisper_is_stopped(w)) return status;
+    status = tfm_result_get(w->session, 0, 0, &r, err);
+    if (status != TFM_OK) return status;
+    heard->n = r.length < WHISPER_TOKENS ? r.length : (int)WHISPER_TOKENS;
+    heard->log_prob = r.log_probability / (r.length + 1);
+    memcpy(heard->ids, r.ids, (size_t)heard->n * sizeof *r.ids);
+    status = whisper_spell(w, heard->ids, heard->n, err);
+    if (status == TFM_OK)
+        heard->compression = compression_ratio(w->text + strspn(w->text, " "), w->chains);
+    return status;
+}
+
 /* Returns whether nobody speaks: only where the text is improbable too. */
 static int whisper_is_silent(const whisper *w, const whisper_text *heard) {
     return heard->no_speech > w->options.no_speech && heard->log_prob <= w->options.log_prob;

@@ -52,16 +52,18 @@ static tfm_status transcriber_cut(transcriber *h, int64_t size, tfm_error *err) 
     return status;
 }
 
-/* Hears the next utterance of at most size frames, which is one segment. */
+/* Hears the next utterance of at most size frames, which is one segment. (Not of Whisper.) */
 static tfm_status transcriber_utter(transcriber *h, int64_t size, tfm_error *err) {
     int64_t n, all = h->t.total < 0 ? INT64_MAX : h->t.total - h->seek * SPEECH_HOP;
     int is_more = all / SPEECH_HOP > size && h->seek + size < h->to;
     float *x = h->t.x + h->seek * SPEECH_HOP + TRACK_LEAD - h->t.first;
     tfm_status status;
-    size = moonshine_cut(&h->t, h->seek, size, is_more);
+    size = h->m.kind ? moonshine_cut(&h->t, h->seek, size, is_more)
+                     : canary_cut(&h->c, &h->t, h->seek, size, is_more);
     n = all - size * SPEECH_HOP < SPEECH_HOP ? all
                                              : size * SPEECH_HOP; /* less than a frame remains */
-    status = moonshine_hear(&h->m, &h->s, &h->w, x, n, &h->heard, err);
+    status = h->m.kind ? moonshine_hear(&h->m, &h->s, &h->w, x, n, &h->heard, err)
+                       : canary_hear(&h->c, &h->s, &h->w, x, n, &h->heard, err);
     if (status != TFM_OK || whisper_is_stopped(&h->w)) {
         h->ended = 1;
         return status;

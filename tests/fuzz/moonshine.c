@@ -1,7 +1,7 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests
-   tests/fuzz/moonshine.c -lm Hears a sound with a changed Moonshine file. The first byte chooses
-   one of two kept files and says how many bytes of its header change, and whether the sound is
-   heard live. Three bytes follow for each change: two say where, and the third is the new byte.
+   tests/fuzz/moonshine.c -lm Hears a sound with a changed file of Moonshine, Canary or Cohere.
+   The first byte chooses one of four kept files and says how many bytes of its header change, and
+   whether the sound is heard live. Three bytes follow for each change: two say where, and the third is the new byte.
    Texts must be UTF-8, and the sound must come to its end. */
 #include "fuzz_live.h"
 
@@ -9,10 +9,12 @@ enum { FUZZ_SIZE = 1 << 18, FUZZ_CHANGES = 16 };
 
 /* Reads a kept file. Returns its size, and the end of its header in *header. */
 static size_t fuzz_kept(int which, char *bytes, size_t *header) {
-    static char kept[2][FUZZ_SIZE];
-    static size_t sizes[2];
-    static const char *const paths[2] = {"tests/data/transcribe/moonshine.safetensors",
-                                         "tests/data/transcribe/moonshine-streaming.safetensors"};
+    static char kept[4][FUZZ_SIZE];
+    static size_t sizes[4];
+    static const char *const paths[4] = {"tests/data/transcribe/moonshine.safetensors",
+                                         "tests/data/transcribe/moonshine-streaming.safetensors",
+                                         "tests/data/transcribe/canary.safetensors",
+                                         "tests/data/transcribe/cohere.safetensors"};
     FILE *f = sizes[which] ? NULL : fopen(paths[which], "rb");
     if (f) sizes[which] = fread(kept[which], 1, FUZZ_SIZE, f), fclose(f);
     need(sizes[which] > 8); /* run it in the repository */
@@ -27,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static transcriber h;
     const uint8_t *end = data + size;
     unsigned flags = fuzz_byte(&data, end);
-    size_t header, n = fuzz_kept(flags & 1, bytes, &header);
+    size_t header, n = fuzz_kept((flags & 1) | (flags >> 4 & 2), bytes, &header);
     int changes = (int)(flags >> 1) % FUZZ_CHANGES;
     tfm_model *model = NULL;
     tfm_safetensors *file = NULL;
@@ -43,6 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(&how, 0, sizeof how), how.allocator = fuzz_counting();
     transcriber_defaults(&o);
     o.decoding.beam = flags & 64 ? 2 : 1, o.voice.pad = 0;
+    if (flags & 32) o.language = "de"; /* of Canary and Cohere, which do not detect it */
     source.data = wave, source.size = fuzz_wave(data, end, wave, sizeof wave);
     if (tfm_model_load(&model, bytes, n, &how, &err) != TFM_OK) fuzz_refused(n, model);
     else if (flags & 128 && tfm_safetensors_open(&file, bytes, n, NULL, &err) == TFM_OK &&

@@ -2,7 +2,7 @@
 """Runs what the READMEs show of PyTorch, as they show it, on small data: make test-torch, or python
 tests/tools/test_readme_torch.py. tools/README.md: convert a published folder with the check, convert a checkpoint with
 --check, build/forward, train.py. tools/python/README.md: export. Needs what tools/requirements.txt lists, the package
-transformer_h, and make all first. examples/canary.py is tested by tools/python/tests/test_canary.py."""
+transformer_h, and make all first."""
 
 import contextlib
 import math

@@ -44,6 +44,7 @@ from typing import Any
 import numpy as np
 
 from . import checking_texts
+from . import checkpoints_conformer
 from . import checkpoints_gemma
 from . import checkpoints_moonshine
 from . import checkpoints_speech
@@ -236,7 +237,7 @@ def fold_projection(kept: Tensors, model: Model) -> Tensors:
 def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) -> Tensors:
     rest: Tensors = {}
     if hf["model_type"] in checkpoints_speech.HEARING:
-        tensors = fold_projection(checkpoints_speech.leave_decoder(tensors, hf, model), model)
+        tensors = fold_projection(checkpoints_speech.leave_decoder(tensors, hf, ACTIVATIONS, model), model)
     elif takes_memory(hf):
         tensors = fold_projection(leave_decoder(tensors, model), model)
     elif "part_of" in hf:
@@ -439,6 +440,8 @@ def read_configs(folder: Path, ignored: set[str] = frozenset()) -> tuple[dict[st
     generation = check_kinds(read_object(generation), KINDS, str(generation)) if has_file(
         folder, generation.name) else None
     files += [generation] if generation else []
+    if kind in checkpoints_speech.HEARING:
+        files += checkpoints_conformer.files_of(folder, outer or found)
     hf["decoding"] = decoding.find(fields, found, outer, generation, hf["version"], ignored, notes)
     missing = [key for key in sorted(ignored) if not any(key in one for one in files)]
     if missing:
@@ -448,6 +451,8 @@ def read_configs(folder: Path, ignored: set[str] = frozenset()) -> tuple[dict[st
         checkpoints_t5.check_sizes(hf, path)
     if kind in checkpoints_speech.HEARING:
         checkpoints_speech.check_sizes(hf, str(path))
+        hf["encoder_config"] = checkpoints_conformer.read_encoder(kind, outer or found, str(path), ignored, notes)
+        hf["sound"] = checkpoints_conformer.read_sound(folder, ignored, notes)
     if kind in checkpoints_gemma.FAMILIES:
         checkpoints_gemma.read_sides(hf, str(path), ignored, notes)
     if kind in checkpoints_moonshine.FAMILIES:
@@ -591,6 +596,8 @@ def read_checkpoint(folder: Path, ignored: set[str] = frozenset(), weights: Tens
             if hf["model_type"] == "whisper":
                 whisper.finish({key: one for key, one in hf["decoding"].values.items()
                                 if key not in ignored}, model)
+            elif hf["model_type"] in checkpoints_speech.HEARING:
+                checkpoints_conformer.finish(folder, hf, model)
         elif len(sizes) == 2:
             model.facts.update(tokenizer_files.read_texts(folder, hf, sizes, model))
         family = hf["model_type"]

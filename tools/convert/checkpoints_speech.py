@@ -3,7 +3,8 @@
     seamless_m4t, seamless_m4t_v2   the text encoder and the text decoder, an m2m_100 under other names.
               The speech encoder, and what makes units and sound of texts, are left out
     canary, cohere_asr   the decoder. Norms before the layers, at the end, and after the embeddings; groups of heads.
-              The FastConformer encoder is left out: what it gives is the memory
+              The FastConformer encoder, whose output is the memory, is computed by examples/transcribe
+              (checkpoints_conformer.py)
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from . import checkpoints_conformer
 from .modelfile import Config, ConvertError, Model, SEAMLESS, Tensors
 from .untrusted import visible
 
@@ -61,16 +63,23 @@ def leave_text_model(tensors: Tensors, model: Model) -> Tensors:
     return kept
 
 
-def leave_decoder(tensors: Tensors, hf: dict[str, Any], model: Model) -> Tensors:
-    """The decoder of Canary or Cohere, with the names of bart. Canary computes its table of positions."""
+def leave_decoder(tensors: Tensors, hf: dict[str, Any], activations: dict[str, str], model: Model) -> Tensors:
+    """The decoder of Canary or Cohere, with the names of bart. Canary computes its table of positions. The encoder goes into
+    the model."""
     kept: Tensors = {}
+    encoder: Tensors = {}
     for name, tensor in tensors.items():
         name = re.sub(r"^model\.", "", name)
-        if not name.startswith(("encoder.", "preprocessor.")):
+        if name.startswith("encoder."):
+            encoder[name[len("encoder."):]] = tensor
+        elif not name.startswith("preprocessor."):
             for pattern, replacement in AS_BART:
                 name = re.sub(pattern, replacement, name)
             kept[name] = tensor
-    model.notes.append(f"{len(tensors) - len(kept)} tensors of the encoder: left out; its output is the memory")
+    if encoder:
+        checkpoints_conformer.place(encoder, hf["encoder_config"], activations, model)
+    else:
+        model.notes.append("the folder has no tensors of an encoder: its output is the memory")
     if hf["model_type"] == "canary_decoder":
         kept["decoder.embed_positions.weight"] = sines(hf["max_position_embeddings"], hf["hidden_size"])
         model.notes.append("positions: sines in halves, divided by sqrt(hidden_size), as a table of "

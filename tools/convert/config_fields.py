@@ -219,8 +219,19 @@ HEARING = BASE + Fields(
             **why(SHAPES, "vocab_size", "intermediate_size", "attention_bias")})
 FAMILIES["canary_decoder"] = HEARING + Fields(used={"num_key_value_heads": 8, "head_dim": 128})
 FAMILIES["cohere_asr"] = HEARING + Fields(
-    used={"tie_word_embeddings": False},
-    unused={"encoder_config": "what gives the memory", "processor_class": "what gives the memory"})
+    used={"tie_word_embeddings": False, "encoder_config": None}, unused={"processor_class": "a class"})
+# Their encoder, ParakeetEncoderConfig.
+CONFORMER = BASE + Fields(
+    used={"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 8, "intermediate_size": 4096, "hidden_act": "silu",
+          "conv_kernel_size": 9, "subsampling_factor": 8, "subsampling_conv_channels": 256, "num_mel_bins": 80,
+          "subsampling_conv_kernel_size": 3, "subsampling_conv_stride": 2, "scale_input": True, "head_dim": None},
+    only={"is_encoder_decoder": (False,)},
+    unused={**why(TRAINING, "dropout", "dropout_positions", "layerdrop", "activation_dropout", "attention_dropout",
+                  "initializer_range"),
+            **why(SHAPES, "attention_bias", "convolution_bias", "vocab_size"),
+            **why("distances have no table", "max_position_embeddings"),
+            **why("the class has as many as heads, whatever a file says", "num_key_value_heads"),
+            **why("the whole config decides it", "tie_word_embeddings", "is_decoder", "add_cross_attention")})
 # Encoder and decoder of T5Gemma, whose configs are Gemma's.
 GEMMA = BASE + Fields(
     used={"hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
@@ -292,9 +303,8 @@ PARTS: dict[str, Fields] = {
         unused={**why("what comes before the source's vectors", "vision_config", "image_token_id",
                       "image_token_index", "projection_dim"), **why(SHAPES, "vocab_size")}),
     "canary": BASE + Fields(
-        used={"decoder_config": None},
-        unused={**why("what gives the memory", "encoder_config", "processor_class"),
-                **why(TRAINING, "initializer_range"), **why(SHAPES, "vocab_size")}),
+        used={"decoder_config": None, "encoder_config": None},
+        unused={"processor_class": "a class", **why(TRAINING, "initializer_range"), **why(SHAPES, "vocab_size")}),
 }
 
 # --------------------------------------------------------------- GenerationConfig, of any model

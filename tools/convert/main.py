@@ -26,9 +26,10 @@ IN is one of
                        (sources up to half its window), Blenderbot, Blenderbot-small, T5 (v1.1,
                        FLAN-T5, ByT5, MADLAD-400), mT5, UMT5, T5Gemma, the text side of T5Gemma 2
                        and of SeamlessM4T; Whisper (also distil-whisper and large-v3) with
-                       its convolutions, which examples/transcribe computes;
-                       Speech2Text behind its convolutions, the decoders of TrOCR, Donut, Nougat,
-                       Canary and Cohere, and Florence-2's language model. Their sources are vectors, which
+                       its convolutions, Moonshine, Canary and Cohere Transcribe, of which
+                       examples/transcribe computes what is before the decoder;
+                       Speech2Text behind its convolutions, the decoders of TrOCR, Donut and
+                       Nougat, and Florence-2's language model. Their sources are vectors, which
                        your program computes.
     Argos Translate    an .argosmodel, or the folder that it unpacks to: LibreTranslate's packages.
     CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and
@@ -387,10 +388,10 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
         for name, tensor in exact.items():
             model.tensors[name] = to_type(tensor, name, wanted)
             stage.advance(tensor.nbytes)
-    if {"extra.conv1.weight", "extra.stem1.weight", "extra.listen.frames.weight"} & set(exact) and not core:
+    if {"extra.conv1.weight", "extra.stem1.weight", "extra.listen.frames.weight", "extra.conformer.linear.weight"} & set(exact) and not core:
         silero.put(model, options.vad)  # in F32, whatever --dtype says
     elif options.vad not in (None, "none"):
-        raise ConvertError(f"--vad: {options.input} is no model that hears (Whisper, Moonshine), and only these get a voice detector")
+        raise ConvertError(f"--vad: {options.input} is no model that hears (Whisper, Moonshine, Canary), and only these get a voice detector")
     add_texts(model, sizes, str(options.src_vocab or options.input))
     if checkpoint.shortlist and not core:
         config.update(add_shortlist(model, sizes, *checkpoint.shortlist))
@@ -611,7 +612,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     option("--dtype", choices=tuple(TYPE_OPTIONS), help="type of the matrices (default: as stored)")
     option("--packed", choices=("f32", "f16", "bf16", "int8"),
            help="run build/quantize --packed on the result, with this type")
-    option("--vad", metavar="FILE", help="of a Whisper or Moonshine model: Silero's voice detector, silero_vad_v6.onnx of the package "
+    option("--vad", metavar="FILE", help="of a model that hears: Silero's voice detector, silero_vad_v6.onnx of the package "
            "faster-whisper, or none (default: that of an installed package)")
     option("--revision", metavar="R", help="revision on the hub (default: the newest)")
     option("--architecture", metavar="A", help="of firefox:NAME: tiny, base-memory or base (default: the best)")

@@ -342,6 +342,10 @@ SHAPES = {
     r"extra\.listen\.layers\.\d{1,4}\.(self_attn\.(q|k|v|out)_proj|linear[12])\.bias": "*",
     r"extra\.listen\.(norm|layers\.\d{1,4}\.norm[12])\.weight": "*",
     r"extra\.listen\.conv[12]\.weight": "* * *", r"extra\.listen\.(conv[12]\.bias|log_k)": "*",
+    # of Canary and Cohere Transcribe, likewise
+    r"extra\.conformer\.(linear|maps\.\d(\.mix)?|layers\.\d{1,4}\.(feed_forward|conv|self_attn)\w*\.\w+)\.weight": "* *",
+    r"extra\.conformer\.(linear|maps\.\d(\.mix)?|layers\.\d{1,4}\.(feed_forward|conv|self_attn)\w*\.\w+)\.bias": "*",
+    r"extra\.conformer\.layers\.\d{1,4}\.(norm_\w+\.(weight|bias)|self_attn\.bias_[uv])": "*",
 }
 
 

@@ -15,7 +15,8 @@ TRANSLATE, TRANSCRIBE = ROOT / "examples" / "translate", ROOT / "examples" / "tr
 HEADERS = [path.relative_to(ROOT).as_posix()
            for path in (*(TRANSLATE / f"{name}.h" for name in ("aligned", "batches", "live_pipeline", "live_translation", "target_ends")), *sorted(TRANSLATE.glob("text/*.h")),
                         *(TRANSCRIBE / f"{name}.h" for name in (
-                            "compression", "guard", "listen", "listen_load", "live", "live_listen", "live_window", "moonshine", "own_words", "place", "sound",
+                            "canary", "compression", "fast_conformer",
+                            "fast_conformer_load", "guard", "listen", "listen_load", "live", "live_listen", "live_window", "moonshine", "own_words", "place", "sound",
                             "speech", "survey", "track", "transcriber", "vad", "voice", "whisper", "window", "words")),
                         *(ROOT / "tools" / "common" / f"{name}.h" for name in ("find_model", "utf8_files")))]
 VERSION = re.search(r'^#define TFM_VERSION "(.*)"',

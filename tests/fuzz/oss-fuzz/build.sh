@@ -5,7 +5,7 @@
 #     CC=clang CFLAGS="-O1 -gline-tables-only -fsanitize=address -fsanitize=fuzzer-no-link" LIB_FUZZING_ENGINE=-fsanitize=fuzzer \
 #         OUT=/tmp/out TARGETS=container bash tests/fuzz/oss-fuzz/build.sh
 mkdir -p "$OUT/tests/data/transcribe"
-cp tests/data/transcribe/moonshine*.safetensors "$OUT/tests/data/transcribe" # the target moonshine reads them where it runs
+cp tests/data/transcribe/moonshine*.safetensors tests/data/transcribe/c*.safetensors "$OUT/tests/data/transcribe" # the target moonshine reads them where it runs
 for source in tests/fuzz/*.c; do
     target=$(basename "$source" .c)
     [[ -z "${TARGETS:-}" || " $TARGETS " == *" $target "* ]] || continue
