@@ -8,8 +8,8 @@
    writes the language that it hears.
 
    The models hear up to 35 s at once (the file says how many). A longer sound is cut at the
-   quietest tenth of a second of the last 5 s of that, as transformers does it for Cohere. They write
-   no times, so a piece is one segment. */
+   quietest tenth of a second of the last 5 s of that, as transformers does it for Cohere. They
+   write no times, so a piece is one segment. */
 #ifndef CANARY_H
 #define CANARY_H
 

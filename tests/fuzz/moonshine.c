@@ -1,8 +1,10 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests
-   tests/fuzz/moonshine.c -lm Hears a sound with a changed file of Moonshine, Canary or Cohere.
-   The first byte chooses one of four kept files and says how many bytes of its header change, and
-   whether the sound is heard live. Three bytes follow for each change: two say where, and the third is the new byte.
-   Texts must be UTF-8, and the sound must come to its end. */
+   tests/fuzz/moonshine.c -lm
+
+   Hears a sound with a changed file of Moonshine, Canary or Cohere. The first byte chooses one of
+   four kept files and says how many bytes of its header change, and whether the sound is heard
+   live. Three bytes follow for each change: two say where, and the third is the new byte. Texts
+   must be UTF-8, and the sound must come to its end. */
 #include "fuzz_live.h"
 
 enum { FUZZ_SIZE = 1 << 18, FUZZ_CHANGES = 16 };
