@@ -999,8 +999,8 @@ static int markup_is_ttml(const markup_document *m, const markup_tag *tag) {
     return i < tag->end;
 }
 
-/* Finds the classes of SAMI whose texts are in another language, in the rules of its <style>, such as
-   .DECC {lang: de-DE;}. If none is in the language to translate, all of them are. */
+/* Finds the classes of SAMI whose texts are in another language, in the rules of its <style>, such
+   as .DECC {lang: de-DE;}. If none is in the language to translate, all of them are. */
 static void markup_find_classes(markup_document *m, size_t at) {
     const size_t size = m->size;
     size_t begin, end, code, name;
