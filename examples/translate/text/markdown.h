@@ -717,8 +717,8 @@ static size_t markdown_add_angle(markdown_parser *d, size_t at, int has_tags) {
     return at + 1;
 }
 
-/* Adds a footnote's label, such as "[^note]", that is not a link. Returns the position behind it, or
-   0. */
+/* Adds a footnote's label, such as "[^note]", that is not a link. Returns the position behind it,
+   or 0. */
 static size_t markdown_add_footnote(markdown_parser *d, size_t at) {
     const char *text = d->flat.data;
     size_t size = d->flat.size, i = at + 1;
@@ -1563,8 +1563,9 @@ static void markdown_add_title(markdown_blocks *b, size_t row, size_t at, size_t
     if (m->n_blocks > n) m->blocks[n].quote = (unsigned char)quote;
 }
 
-/* The functions markdown_begin_... look whether a block of their kind begins at `at` in a line, inside
-   of `matched` containers. They return 0 if none does; else they begin it, and the line is done. */
+/* The functions markdown_begin_... look whether a block of their kind begins at `at` in a line,
+   inside of `matched` containers. They return 0 if none does; else they begin it, and the line is
+   done. */
 static int markdown_begin_heading(markdown_blocks *b, const markdown_line *l, size_t at,
                                   size_t matched) {
     const char *text = b->d->m->text;
@@ -1723,8 +1724,8 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
     }
 }
 
-/* Makes the last line of the text before a table's head, if the line from `at` to `end` says so and has
-   as many cells. Returns whether it does. */
+/* Makes the last line of the text before a table's head, if the line from `at` to `end` says so and
+   has as many cells. Returns whether it does. */
 static int markdown_begin_table(markdown_blocks *b, size_t at, size_t end) {
     markup_document *m = b->d->m;
     size_t last = b->begin, row_end = b->end;

@@ -220,7 +220,8 @@ static void wrapped_add_cells(markup_document *m, const wrapped_line *l) {
     }
 }
 
-/* Returns whether the paragraph of a line goes on in the next line. is_first: the line begins it. */
+/* Returns whether the paragraph of a line goes on in the next line. is_first: the line begins
+   it. */
 static int wrapped_goes_on(const markup_document *m, const wrapped_lines *all,
                            const wrapped_line *l, int is_first) {
     const wrapped_line *next = l + 1;

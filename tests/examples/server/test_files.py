@@ -17,7 +17,7 @@ from load import GERMAN, ROOT, server
 from transformer_h import Model, translate_file
 
 docx = pytest.importorskip("docx")
-qn = pytest.importorskip("docx.oxml.ns").qn
+from docx.oxml.ns import qn  # noqa: E402
 PAGE = "<p>Ich habe <b>gestern</b> ein rotes Buch gekauft.</p>"
 
 

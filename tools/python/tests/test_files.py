@@ -632,6 +632,14 @@ def test_word_says_another_language():
     assert len(every.texts) == len(FOREIGN_RUNS) and not every.left
 
 
+def test_a_language_that_most_text_is_said_to_be_in_is_translated():
+    """A spelling checker set it: the document has German by default, and German text."""
+    pytest.importorskip("lxml")
+    body = "".join(f"<w:p>{one}</w:p>" for one in (run("Der Baum ist alt und groß.", "en-US"), run("Au revoir.", "fr-FR"), run("Ein Satz.")))
+    file = File(word(body, **{"word/styles.xml": styles_of("de-DE")}), "a.docx", source="de")
+    assert file.texts == ["Der Baum ist alt und groß.", "Ein Satz."] and "(1)" in file.left[0]
+
+
 def test_an_east_asian_document_names_two_languages():
     pytest.importorskip("lxml")
     body = "<w:p><w:r><w:rPr><w:lang w:val='en-US' w:eastAsia='{}'/></w:rPr><w:t>树老了。</w:t></w:r></w:p>"

@@ -472,8 +472,7 @@ static void th_document_free(void *document) {
     free(d);
 }
 static void *th_document_read(markup_form form, const char *text, size_t size, int whole,
-                              int surrounds, int protects, int all_languages,
-                              const char *source) {
+                              int surrounds, int protects, int all_languages, const char *source) {
     struct document_in_work *d = (struct document_in_work *)calloc(1, sizeof *d);
     if (d) d->markup.whole = whole, d->markup.surrounds = surrounds, d->markup.protects = protects;
     if (d) d->markup.all_languages = all_languages;

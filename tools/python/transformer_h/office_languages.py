@@ -5,7 +5,7 @@ is that of the language to translate."""
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import ChainMap, Counter
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +17,7 @@ _ODF_STYLE = SPACES["style"][0]
 _LANG, _STYLES = names("w:lang"), names("w:rStyle w:pStyle")
 _TEXT_PROPERTIES = names("style:text-properties")
 _DEFAULTS = names("w:docDefaults p:defaultTextStyle style:default-style")
+_RUNS, _TEXTS = names("w:r a:r"), names("w:t a:t")
 
 
 @lru_cache(maxsize=256)
@@ -28,7 +29,8 @@ def _base(code: str | None) -> str:
 
 class Languages:
     """What the styles of a part say about the language of their text. source is the language to translate; without it nothing is in
-    another language. Text in the language that the document has by default is to be translated, too: templates have a wrong one."""
+    another language. Text in the language that the document has by default is to be translated, too, and so is text in the one that most
+    of its text is said to be in: templates and spelling checkers set a wrong one."""
 
     def __init__(self, source: str | None, above: Languages | None = None) -> None:
         self.source = _base(source)
@@ -56,6 +58,7 @@ class Languages:
             return made
         for defaults in root.iter(*_DEFAULTS):
             made.own.update(filter(None, map(made.of, defaults.iter())))
+        made.own.update(filter(None, [made.of_most(root)]))
         for style in root.iter(*names("w:style style:style")):
             name = next((value for key, value in style.items() if tag_name(key) in ("styleId", "name")), None)
             said = [one for one in map(made.is_other, style.iter(*_LANG, *_TEXT_PROPERTIES)) if one is not None]
@@ -64,6 +67,15 @@ class Languages:
             if name is not None and (said or above is not None):
                 made.styles[name] = said[-1] if said else bool(above)
         return made
+
+    def of_most(self, root: Any) -> str:
+        """Returns the language that more than half of a part's text is said to be in, or ""."""
+        sizes: Counter[str] = Counter()
+        for run in root.iter(*_RUNS):
+            said = [self.of(one) for one in run[0].iter()] if len(run) else []
+            sizes[next(filter(None, said), "")] += sum(len(one.text or "") for one in run.iterchildren(*_TEXTS))
+        code, size = sizes.most_common(1)[0] if sizes else ("", 0)
+        return code if 2 * size > sum(sizes.values()) else ""
 
     def of_paragraph(self, element: Any) -> bool:
         """Returns whether a paragraph's style says that its text is in another language."""
