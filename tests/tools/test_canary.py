@@ -120,8 +120,7 @@ class Canary(unittest.TestCase):
         for one in (transformers.ParakeetFeatureExtractor, transformers.CohereAsrFeatureExtractor):
             self.assertEqual(set(one().to_dict()) - {"model_input_names"} - checkpoints_conformer.SOUND.rows(), set())
         found = self.memories("canary", {"dropout": 0.5, "dropout_positions": 0.5, "layerdrop": 0.9, "activation_dropout": 0.5,
-                                         "attention_dropout": 0.5, "initializer_range": 3.0, "max_position_embeddings": 3,
-                                         "num_key_value_heads": 1}, ("config.json", "encoder_config"))
+                                         "attention_dropout": 0.5, "initializer_range": 3.0, "max_position_embeddings": 3}, ("config.json", "encoder_config"))
         self.assertLess(np.abs(found[0] - found[1]).max(), 1e-4)
         plain = self.memories("canary", {}, ("config.json", "encoder_config"))
         self.assertEqual(found[1].tolist(), plain[1].tolist())
@@ -143,7 +142,8 @@ class Canary(unittest.TestCase):
                 (inside, "subsampling_factor", 1, "subsampling_factor 1"), (inside, "subsampling_conv_stride", 9, "stride 9"),
                 (inside, "num_mel_bins", 300, "num_mel_bins is 300"), (inside, "num_mel_bins", 48, "is expected"),
                 (inside, "num_hidden_layers", 1, "no place for"), (inside, "num_hidden_layers", 3, "the weights have no encoder.layers.2"),
-                (inside, "subsampling_factor", 4, "is expected"), (inside, "num_attention_heads", 5, "is expected"),
+                (inside, "subsampling_factor", 4, "is expected"), (inside, "num_attention_heads", 5, "num_key_value_heads is 2 and"),
+                (inside, "num_key_value_heads", 1, "num_key_value_heads is 1 and"), (inside, "head_dim", 4, "is expected"),
                 (inside, "model_type", "wav2vec2", "model_type wav2vec2"), (inside, "is_encoder_decoder", True, "is_encoder_decoder is True"),
                 (sound, "feature_size", 20, "feature_size is 20"), (sound, "n_fft", 400, "n_fft is 400"),
                 (sound, "sampling_rate", 8000, "sampling_rate is 8000"), (sound, "hop_length", 80, "hop_length is 80"),

@@ -46,7 +46,8 @@ NAMES = ("feed_forward1.linear1", "feed_forward1.linear2", "feed_forward2.linear
 NORMS = ("norm_feed_forward1", "norm_self_att", "norm_conv", "norm_feed_forward2", "norm_out")
 
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "conv_kernel_size", "subsampling_factor",
-         "subsampling_conv_channels", "subsampling_conv_kernel_size", "subsampling_conv_stride", "num_mel_bins", "head_dim")
+         "subsampling_conv_channels", "subsampling_conv_kernel_size", "subsampling_conv_stride", "num_mel_bins", "head_dim",
+         "num_key_value_heads")
 KINDS = {**dict.fromkeys(SIZES, "integer"), "hidden_act": "text", "scale_input": "truth value"}
 # What config.json has no encoder_config for
 ABSENT = {"canary_decoder": {"num_hidden_layers": 32, "num_mel_bins": 128, "scale_input": False},
@@ -93,8 +94,11 @@ def read_encoder(kind: str, found: dict[str, Any], path: str, ignored: set[str],
     for key in SIZES:
         if encoder.get(key) is not None and not 1 <= encoder[key] < 2 ** 24:
             raise ConvertError(f"{where}: {key} is {encoder[key]}; it takes a number above 0")
-        if encoder.get(key) is None and key in fields.used and key != "head_dim":
+        if encoder.get(key) is None and key not in ("head_dim", "num_key_value_heads"):
             raise ConvertError(f"{where}: {key} is null")
+    if encoder.get("num_key_value_heads") not in (None, encoder["num_attention_heads"]):
+        raise ConvertError(f"{where}: num_key_value_heads is {encoder['num_key_value_heads']} and num_attention_heads "
+                           f"{encoder['num_attention_heads']}; examples/transcribe has one number for both")
     if encoder["conv_kernel_size"] % 2 == 0:
         raise ConvertError(f"{where}: conv_kernel_size is {encoder['conv_kernel_size']}; a row needs as many neighbours before "
                            f"it as behind it, so the size is odd")

@@ -224,13 +224,13 @@ FAMILIES["cohere_asr"] = HEARING + Fields(
 CONFORMER = BASE + Fields(
     used={"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 8, "intermediate_size": 4096, "hidden_act": "silu",
           "conv_kernel_size": 9, "subsampling_factor": 8, "subsampling_conv_channels": 256, "num_mel_bins": 80,
-          "subsampling_conv_kernel_size": 3, "subsampling_conv_stride": 2, "scale_input": True, "head_dim": None},
+          "subsampling_conv_kernel_size": 3, "subsampling_conv_stride": 2, "scale_input": True, "head_dim": None,
+          "num_key_value_heads": None},
     only={"is_encoder_decoder": (False,)},
     unused={**why(TRAINING, "dropout", "dropout_positions", "layerdrop", "activation_dropout", "attention_dropout",
                   "initializer_range"),
             **why(SHAPES, "attention_bias", "convolution_bias", "vocab_size"),
             **why("distances have no table", "max_position_embeddings"),
-            **why("the class has as many as heads, whatever a file says", "num_key_value_heads"),
             **why("the whole config decides it", "tie_word_embeddings", "is_decoder", "add_cross_attention")})
 # Encoder and decoder of T5Gemma, whose configs are Gemma's.
 GEMMA = BASE + Fields(
