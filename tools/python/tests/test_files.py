@@ -637,7 +637,7 @@ def test_a_language_that_most_text_is_said_to_be_in_is_translated():
     pytest.importorskip("lxml")
     body = "".join(f"<w:p>{one}</w:p>" for one in (run("Der Baum ist alt und groß.", "en-US"), run("Au revoir.", "fr-FR"), run("Ein Satz.")))
     file = File(word(body, **{"word/styles.xml": styles_of("de-DE")}), "a.docx", source="de")
-    assert file.texts == ["Der Baum ist alt und groß.", "Ein Satz."] and "(1)" in file.left[0]
+    assert file.texts == ["Der Baum ist alt und groß.", "Ein Satz."] and len(file.left) == 1
 
 
 def test_an_east_asian_document_names_two_languages():
