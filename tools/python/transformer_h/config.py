@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ._transformer import ffi
+from ._transformer import ffi, lib
 
 
 def enum_names(kind: Any) -> dict[str, int]:
@@ -40,3 +40,10 @@ def config_of(c: Any) -> dict[str, Any]:
             continue
         config[{"norm_order": "norm", "norm_kind": "layer_norm"}.get(name, name)] = value
     return config
+
+
+def find_model(name: str) -> str:
+    """Returns the path of a model's file that has this path, or this name as translate knows it, such as de-en. What is not found
+    stays as it is."""
+    made = ffi.NULL if os.path.exists(name) else lib.th_find_model(os.fsencode(name))
+    return os.fsdecode(ffi.string(ffi.gc(made, lib.th_free))) if made else name

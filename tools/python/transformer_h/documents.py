@@ -30,6 +30,7 @@ from .languages import language_tag
 from .markup import Document
 from .office_languages import Languages
 from .office_xml import FileError, Work, XmlPart, etree
+from .options import is_plain, source_of
 from .pairs_formats import READERS, charset_of
 from .surroundings import Counts
 
@@ -417,10 +418,10 @@ def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out:
     models = model if isinstance(model, Sequence) else [model]
     lang = options.get("target_language") if options.get("lang") is None else options["lang"]
     lang = (models[-1].config["target_language"] if lang is None else lang) or None
-    source = models[0]._source_of(options)
+    source = source_of(options, models[0].config)
     with open(path, "rb") as stream:
         file = File(stream.read(most + 1), os.fspath(path), most, format=format, lang=lang, seconds=seconds,
-                    source=None if models[0]._is_plain(options) or options.get("all_languages") else source)
+                    source=None if is_plain(options, models[0].config) or options.get("all_languages") else source)
     if taken is not None:
         taken(file.taken_as)
     texts, on_error = file.texts, options.pop("on_error", None)

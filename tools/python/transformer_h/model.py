@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, AsyncIterable, AsyncIterator, Callable, I
 from ._transformer import ffi, lib
 from .arguments import (check_call, check_choice, check_count, check_flag, check_for_each_text, check_integer, check_languages,
                         check_list, check_path, check_rows, check_text, check_text_or_texts, check_texts, did_you_mean, wrong_type)
-from .config import config_of, enum_names
+from .config import config_of, enum_names, find_model
 from .decoding import decode_memories, stream_sentence, translate_sentences, translate_texts
 from .errors import Error, LanguageError, raise_error, raise_file_error
 from .extras import import_numpy
 from .listening import listen
 from .live import Live, Piece, begin_live, models_of
 from .markup import Document, Documents, check_lang
-from .options import (OF_ONE_TEXT, OF_PLAIN_TEXT, DecodeJob, DocumentOptions, Ids, LiveOptions, Options, decode_job, options_of_two,
-                      text_form, unknown_option, with_options)
+from .options import (OF_ONE_TEXT, OF_PLAIN_TEXT, DecodeJob, DocumentOptions, Ids, LiveOptions, Options, decode_job, is_plain,
+                      options_of_two, source_of, text_form, unknown_option, with_options)
 from .results import Hypothesis, LiveText, LiveTranslation, Segment
 from .sentences import cut
 from .sessions import IdBatch, SessionPool, SharedTensor, requests_of
@@ -30,13 +30,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 MOST_THREADS = 1024
-
-
-def find_model(name: str) -> str:
-    """Returns the path of a model's file that has this path, or this name as translate knows it, such as de-en. What is not found
-    stays as it is."""
-    made = ffi.NULL if os.path.exists(name) else lib.th_find_model(os.fsencode(name))
-    return os.fsdecode(ffi.string(ffi.gc(made, lib.th_free))) if made else name
 
 
 class Model:
@@ -435,23 +428,13 @@ class Model:
         for name in options:
             if name not in allowed or name == "text":
                 raise unknown_option("translate_document", name, [one for one in allowed if one not in ("self", "text")])
-        return self._document(text, format, self._source_of(options), lang, left, protect, on_error, options)
-
-    def _source_of(self, options: dict[str, Any]) -> str | None:
-        """Returns the language that a text is in, or None if it is not known."""
-        code = options.get("source_language")
-        return code if isinstance(code, str) else self._config["source_language"] or None
-
-    def _is_plain(self, options: dict[str, Any]) -> bool:
-        """Returns whether the model gets what is around sentences, too."""
-        sentences = options.get("sentences") or self._config["sentences"]
-        return check_flag("plain", options.get("plain") or False) or self._config["sentences"] != "split" or sentences == "whole"
+        return self._document(text, format, source_of(options, self._config), lang, left, protect, on_error, options)
 
     def _document(self, text: Any, format: str, source: str | None, lang: str | None, left: list[str] | None, protect: bool, on_error: Any,
                   options: dict[str, Any]) -> Any:
         """Translates documents. source is the language of their text, also where another model has already translated it: what says
         that it is in another language stays as it is."""
-        plain = self._is_plain(options)
+        plain = is_plain(options, self._config)
         if not callable(on_error):
             check_choice("on_error", on_error, {"raise": 0, "copy": 0})
         check_choice("format", format, dict.fromkeys(Document.FORMATS))

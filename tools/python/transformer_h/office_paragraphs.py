@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import html
 import re
-import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from itertools import accumulate
@@ -23,6 +22,7 @@ from .office_names import (BASE, BREAK, CONTENT, COUNT, DELETED, EMPTY, FIRST, I
                            PAIR_IDS, PLACE_FIELDS, RESULTS, RUBY, RUN, RUN_TEXT, SEQUENCE, SHOWN, SIMPLE,
                            SPACES, STYLE_NAME, TAG, TEXT_FIELDS, WRITTEN, escaped, tag_name, text_inside, xml_text)
 from .office_sentences import divided_at_sentences
+from .office_work import FileError
 
 RUN_SPACES = frozenset((*SPACES["w"], *SPACES["a"]))
 MOST_SPACES, MOST_PAIRS = 64, 50
@@ -34,33 +34,6 @@ MANY_SPACES = 4  # so many are a gap in a line, as a tab
 STOP = re.compile(r"[.。](?=\s*<(?:ph|x)\b[^>]*>(?:</ph>)?\s*(?:</(?:g|sub)>)*$)")
 PLACEHOLDER = re.compile(r"[-{%$#@<\[]")  # what begins a placeholder
 GAP = re.compile(f"( {{{MANY_SPACES},}})")
-
-
-class FileError(ValueError):
-    """A file that is not read: its message names the file and the part of it."""
-
-
-class WorkError(FileError):
-    """A file that takes too long."""
-
-
-class Work:
-    """The CPU time that a file takes in this thread: reading and writing it, without the translation between. What goes through
-    a list that the file controls calls check() for each of its elements, so no file takes longer, whatever is in it."""
-
-    def __init__(self, name: str, most: float) -> None:
-        self.name, self.left, self.most = name, most, most  # seconds
-        self.begin()
-
-    def begin(self) -> None:
-        self.began = time.thread_time()
-
-    def check(self) -> None:
-        if time.thread_time() - self.began > self.left:
-            raise WorkError(f"{self.name}: reading and writing it takes more than {self.most:g} seconds of CPU (seconds=)")
-
-    def end(self) -> None:
-        self.left -= time.thread_time() - self.began
 
 
 class Piece:

@@ -19,8 +19,9 @@ from .languages import set_language
 from .office_formats import MOST_COPIES, Copies, Styles
 from .office_languages import FOREIGN, Languages
 from .office_names import ALT, DATA, LEFT, LETTER, LETTERS, NO_XML, NUMBERING, NUMBERS, PARAGRAPH, SPACES, names, shifted_styles
-from .office_paragraphs import FileError, Paragraph, Work, WorkError
+from .office_paragraphs import Paragraph
 from .office_plain import plain_paragraph
+from .office_work import FileError, Work, WorkError
 
 MOST_NAMESPACES = 300
 MOST_NAMES = 20000  # characters of all namespaces that one element can use, because lxml searches them for each element

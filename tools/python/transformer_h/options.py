@@ -274,3 +274,15 @@ def _field(name: str, value: Any, kind: Any) -> Any:
             raise ValueError(f"{name} is {number}, expected a finite number")
         return number
     return check_flag(name, value) if name in FLAGS else check_integer(name, value, 0)
+
+
+def source_of(options: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
+    """Returns the language that a text is in, or None if it is not known."""
+    code = options.get("source_language")
+    return code if isinstance(code, str) else config["source_language"] or None
+
+
+def is_plain(options: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+    """Returns whether the model gets what is around sentences, too."""
+    sentences = options.get("sentences") or config["sentences"]
+    return check_flag("plain", options.get("plain") or False) or config["sentences"] != "split" or sentences == "whole"

@@ -10,7 +10,7 @@ import importlib
 from collections import Counter
 from typing import Any, Callable, NoReturn, Sequence
 
-from .office_paragraphs import FileError
+from .office_work import FileError
 from .pairs_formats import READERS
 from .pairs_icu import icu_parts, is_icu
 from .pairs_plurals import code_of, is_same_language
