@@ -93,7 +93,7 @@ def test_text_in_another_language(port, tmp_path):
         made = fetched(port, "a.html", page.encode(), source=source)[0].decode()
         assert "La maison est neuve." in made and "rotes Buch" not in made
     made = docx.Document()
-    made.add_paragraph("Guten Tag.")
+    made.add_paragraph("Guten Tag. Das Haus ist heute neu.")
     run = made.add_paragraph().add_run("La maison est neuve.")
     run._r.get_or_add_rPr().append(run._r.makeelement(qn("w:lang"), {qn("w:val"): "fr-FR"}))
     made.save(tmp_path / "a.docx")

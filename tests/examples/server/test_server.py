@@ -233,7 +233,7 @@ def test_the_page(both):
         status, headers, data = ask(both, f"/{name}")
         assert status == 200 and headers["content-type"].startswith(kinds[name.rsplit(".")[-1]]), name
         waiting += re.findall(r'^import [^"]*"(\./[^"]+)"', data.decode(), re.M)
-    assert seen == {"page.css", "page.js", "server.js", "transformer.js", "icon.svg"}
+    assert seen == {"page.css", "page.js", "server.js", "transformer.js", "typing.js", "icon.svg"}
     assert ask(both, "/models.json")[2] == [{"sources": ["de"], "targets": ["en"]}, {"sources": ["zh"], "targets": ["en"]}]
     for path in ("/server.py", "/web.c", "/..%2fserver%2fserver.py", "/page.png", "/index.html/x"):
         assert ask(both, path)[0] == 404, path
