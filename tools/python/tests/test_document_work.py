@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 etree = pytest.importorskip("lxml.etree")
-from transformer_h import Document, documents, office_paragraphs, office_xml  # noqa: E402
+from transformer_h import Document, documents, office_paragraphs, office_work, office_xml  # noqa: E402
 from transformer_h.documents import File, FileError  # noqa: E402
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -433,7 +433,7 @@ def test_time_is_limited(monkeypatch):
     """Reading and writing share the seconds of a file. The translation between them does not count."""
     refused_after = "^a.docx: reading and writing it takes more than 5 seconds of CPU"
     clock = [0.0]
-    monkeypatch.setattr(office_paragraphs.time, "thread_time", lambda: clock[0])
+    monkeypatch.setattr(office_work.time, "thread_time", lambda: clock[0])
     read = office_xml.Section.read
 
     def slow(*given):
