@@ -633,11 +633,13 @@ def test_word_says_another_language():
 
 
 def test_a_language_that_most_text_is_said_to_be_in_is_translated():
-    """A spelling checker set it: the document has German by default, and German text."""
+    """A spelling checker set it: the document has German by default, and German text. Another part is judged for itself."""
     pytest.importorskip("lxml")
     body = "".join(f"<w:p>{one}</w:p>" for one in (run("Der Baum ist alt und groß.", "en-US"), run("Au revoir.", "fr-FR"), run("Ein Satz.")))
-    file = File(word(body, **{"word/styles.xml": styles_of("de-DE")}), "a.docx", source="de")
-    assert file.texts == ["Der Baum ist alt und groß.", "Ein Satz."] and len(file.left) == 1
+    notes = f"<w:p>{run('Eine Anmerkung zum Baum.')}</w:p><w:p>{run('See there.', 'en-US')}</w:p>"
+    parts = {"word/styles.xml": styles_of("de-DE"), "word/footnotes.xml": f"<w:footnotes {W}><w:footnote>{notes}</w:footnote></w:footnotes>"}
+    file = File(word(body, **parts), "a.docx", source="de")
+    assert sorted(file.texts) == ["Der Baum ist alt und groß.", "Ein Satz.", "Eine Anmerkung zum Baum."] and "(2)" in file.left[0]
 
 
 def test_an_east_asian_document_names_two_languages():

@@ -17,7 +17,7 @@ _ODF_STYLE = SPACES["style"][0]
 _LANG, _STYLES = names("w:lang"), names("w:rStyle w:pStyle")
 _TEXT_PROPERTIES = names("style:text-properties")
 _DEFAULTS = names("w:docDefaults p:defaultTextStyle style:default-style")
-_RUNS, _TEXTS = names("w:r a:r"), names("w:t a:t")
+_RUNS, _RUN_PROPERTIES, _TEXTS = names("w:r a:r"), names("w:rPr a:rPr"), names("w:t a:t")
 
 
 @lru_cache(maxsize=256)
@@ -28,9 +28,10 @@ def _base(code: str | None) -> str:
 
 
 class Languages:
-    """What the styles of a part say about the language of their text. source is the language to translate; without it nothing is in
-    another language. Text in the language that the document has by default is to be translated, too, and so is text in the one that most
-    of its text is said to be in: templates and spelling checkers set a wrong one."""
+    """What a part says about the language of its text. source is the language to translate; without it nothing is in another language.
+    Templates set a wrong default language, and spelling checkers mark a whole text wrongly. So text in the document's default language is
+    translated, too, and in each part (the body, a slide, the footnotes) so is text in the language that most of the part is said to be
+    in."""
 
     def __init__(self, source: str | None, above: Languages | None = None) -> None:
         self.source = _base(source)
@@ -58,7 +59,9 @@ class Languages:
             return made
         for defaults in root.iter(*_DEFAULTS):
             made.own.update(filter(None, map(made.of, defaults.iter())))
-        made.own.update(filter(None, [made.of_most(root)]))
+        most = made.of_most(root)
+        if most and most not in made.own:
+            made.own = {*made.own, most}  # other parts keep theirs
         for style in root.iter(*names("w:style style:style")):
             name = next((value for key, value in style.items() if tag_name(key) in ("styleId", "name")), None)
             said = [one for one in map(made.is_other, style.iter(*_LANG, *_TEXT_PROPERTIES)) if one is not None]
@@ -72,7 +75,7 @@ class Languages:
         """Returns the language that more than half of a part's text is said to be in, or ""."""
         sizes: Counter[str] = Counter()
         for run in root.iter(*_RUNS):
-            said = [self.of(one) for one in run[0].iter()] if len(run) else []
+            said = [self.of(one) for one in (run[0], *run[0])] if len(run) and run[0].tag in _RUN_PROPERTIES else []
             sizes[next(filter(None, said), "")] += sum(len(one.text or "") for one in run.iterchildren(*_TEXTS))
         code, size = sizes.most_common(1)[0] if sizes else ("", 0)
         return code if 2 * size > sum(sizes.values()) else ""
